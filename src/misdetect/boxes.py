@@ -1,0 +1,155 @@
+"""Geometry of axis-aligned boxes: the one IoU, the one coverage, the one matching and the one NMS of the project.
+
+Boxes are ``[N, 4]`` arrays of ``x0, y0, x1, y1`` in absolute pixels with exclusive right and bottom edges, so a box's
+area is ``(x1 - x0) * (y1 - y0)``. Everything is vectorised; float32 stays float32, all else is computed in float64.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from misdetect.errors import BadArray
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
+    """``boxes`` as a float ``[N, 4]`` array; an empty sequence becomes ``[0, 4]``."""
+    array = np.asarray(boxes)
+    if array.dtype != np.float32:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadArray(f"Expected {what} to be numbers of shape [N, 4]. Got {array.dtype} values.") from error
+    if array.size == 0:
+        return array.reshape(0, 4)
+    if array.ndim != 2 or array.shape[1] != 4:
+        raise BadArray(f"Expected {what} to have shape [N, 4]. Got {list(array.shape)}.")
+    return array
+
+
+def area(boxes: ArrayLike) -> Floats:
+    """Areas ``[N]`` in square pixels; an inverted box has area 0."""
+    b = as_boxes(boxes)
+    sides: Floats = np.maximum(b[:, 2:] - b[:, :2], 0)
+    return sides[:, 0] * sides[:, 1]
+
+
+def intersection(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Pairwise intersection areas ``[N, M]`` in square pixels."""
+    a, b = as_boxes(a), as_boxes(b)
+    width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
+    height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
+    np.maximum(width, 0, out=width)
+    np.maximum(height, 0, out=height)
+    return np.multiply(width, height, out=width)
+
+
+def iou(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Pairwise intersection over union ``[N, M]`` in [0, 1]; two boxes without area have IoU 0."""
+    a, b = as_boxes(a), as_boxes(b)
+    shared = intersection(a, b)
+    union = area(a)[:, None] + area(b)[None, :] - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def coverage(boxes: ArrayLike, by: ArrayLike) -> Floats:
+    """Share of each of ``boxes`` ``[N]`` covered by each of ``by`` ``[M]``: |b ∩ T| / |b|, ``[N, M]`` in [0, 1]."""
+    b = as_boxes(boxes)
+    shared = intersection(b, by)
+    own = area(b)[:, None]
+    return np.divide(shared, own, out=np.zeros_like(shared), where=own > 0)
+
+
+def match(weights: ArrayLike) -> tuple[Ints, Ints]:
+    """Maximum-weight bipartite matching of a non-negative ``[N, M]`` matrix.
+
+    Returns the matched rows and columns, rows ascending. Pairs of weight 0 are no match and are left out, so an edge
+    can be forbidden by setting its weight to 0.
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    if w.ndim != 2:
+        raise BadArray(f"Expected weights to have shape [N, M]. Got {list(w.shape)}.")
+    rows, columns = linear_sum_assignment(w, maximize=True)
+    real = w[rows, columns] > 0
+    return rows[real].astype(np.int64), columns[real].astype(np.int64)
+
+
+def clip(boxes: ArrayLike, width: float, height: float) -> Floats:
+    """``boxes`` ``[N, 4]`` cut to an image of ``width`` × ``height`` pixels."""
+    b = as_boxes(boxes).copy()
+    np.clip(b[:, 0::2], 0, width, out=b[:, 0::2])
+    np.clip(b[:, 1::2], 0, height, out=b[:, 1::2])
+    return b
+
+
+def xywh_to_xyxy(boxes: ArrayLike) -> Floats:
+    """Left, top, width, height to corners."""
+    b = as_boxes(boxes)
+    return np.concatenate([b[:, :2], b[:, :2] + b[:, 2:]], axis=1)
+
+
+def xyxy_to_xywh(boxes: ArrayLike) -> Floats:
+    """Corners to left, top, width, height."""
+    b = as_boxes(boxes)
+    return np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1)
+
+
+def cxcywh_to_xyxy(boxes: ArrayLike) -> Floats:
+    """Centre, width, height to corners."""
+    b = as_boxes(boxes)
+    half = b[:, 2:] / 2
+    return np.concatenate([b[:, :2] - half, b[:, :2] + half], axis=1)
+
+
+def nms(
+    boxes: ArrayLike,
+    scores: ArrayLike,
+    threshold: float,
+    labels: ArrayLike | None = None,
+    *,
+    chunk: int = 512,
+) -> tuple[Ints, Ints]:
+    """Greedy non-maximum suppression that remembers who suppressed whom.
+
+    A box is suppressed by the best-scored kept box with which its IoU is ``> threshold`` (of the same label, where
+    ``labels`` are given). Ties in score keep the input order.
+
+    Returns ``kept``, indices by falling score, and ``suppressor`` ``[N]``: for each box the index of the kept box that
+    suppressed it, or -1 where it was kept. Works through score-sorted chunks so that memory is ``chunk × N``, not N².
+    """
+    b = as_boxes(boxes)
+    order = np.argsort(-np.asarray(scores), kind="stable")
+    group = None if labels is None else np.asarray(labels)[order]
+    b = b[order]
+    suppressor = np.full(len(b), -1, dtype=np.int64)
+    kept: list[int] = []
+    for start in range(0, len(b), chunk):
+        rows = np.arange(start, min(start + chunk, len(b)))
+        rows = rows[suppressor[rows] < 0]
+        if rows.size == 0:
+            continue
+        columns = np.arange(start, len(b))
+        columns = columns[suppressor[columns] < 0]
+        overlaps = iou(b[rows], b[columns]) > threshold
+        if group is not None:
+            overlaps &= group[rows][:, None] == group[columns][None, :]
+        overlaps &= columns[None, :] > rows[:, None]
+        alive = np.ones(len(columns), dtype=np.bool_)
+        hits: Bools = np.any(overlaps, axis=1)
+        for i, row in enumerate(rows):  # the alive prefix of `columns` is exactly `rows`
+            if not alive[i]:
+                continue
+            kept.append(int(row))
+            if hits[i]:
+                struck = overlaps[i] & alive
+                suppressor[columns[struck]] = row
+                alive &= ~struck
+    result = np.full(len(b), -1, dtype=np.int64)
+    by = suppressor >= 0
+    result[order[by]] = order[suppressor[by]]
+    return order[np.asarray(kept, dtype=np.int64)], result

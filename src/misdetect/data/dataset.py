@@ -1,0 +1,118 @@
+"""``Sample`` and ``Dataset``: photos with what is in them, read lazily.
+
+A data set is a sequence of samples that knows its class names. Opening one reads annotations only; a sample reads its
+pixels when asked and keeps nothing, so memory does not grow with what has been looked at.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from misdetect.detections import Truth
+from misdetect.picture import Pixels
+
+
+class Source(Protocol):
+    """Where a sample's pixels come from: a file, or a procedure."""
+
+    def read(self) -> Pixels:
+        """The pixels ``[H, W, 3]`` uint8 RGB."""
+        ...
+
+    def key(self) -> str:
+        """Hash of the content, without decoding it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One image of a data set. It is a ``Picture``: ``key`` and ``render`` make it usable wherever an edit is.
+
+    ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints).
+    """
+
+    id: str
+    source: Source = field(repr=False)
+    truth: Truth
+    width: int
+    height: int
+    image_id: int | str = ""
+    file_name: str = ""
+
+    @property
+    def image(self) -> Pixels:
+        """The pixels ``[H, W, 3]`` uint8 RGB, read anew each time."""
+        return self.source.read()
+
+    def render(self) -> Pixels:
+        return self.source.read()
+
+    @cached_property
+    def key(self) -> str:
+        return self.source.key()
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something wrong with the data that does not stop its use: ``count`` records, the first of them named."""
+
+    kind: str
+    count: int
+    example: str
+
+
+class Dataset(Sequence[Sample]):
+    """Samples of one spec. ``names[label]`` is a class, ``category_ids[label]`` its number in the original file."""
+
+    def __init__(
+        self,
+        spec: str,
+        names: Sequence[str],
+        size: int,
+        sample: Callable[[int], Sample],
+        *,
+        fingerprint: str,
+        category_ids: Sequence[int] | None = None,
+        warnings: Sequence[Warned] = (),
+    ) -> None:
+        self.spec = spec
+        self.names = tuple(names)
+        self.category_ids = tuple(category_ids) if category_ids is not None else tuple(range(1, len(names) + 1))
+        self.fingerprint = fingerprint
+        self.warnings = tuple(warnings)
+        self._size = size
+        self._sample = sample
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """Sample ``index``; a slice gives a ``Dataset`` view of that range."""
+        if isinstance(index, slice):
+            return self.subset(range(self._size)[index])
+        if not -self._size <= index < self._size:
+            raise IndexError(f"{self.spec} has {self._size} images; there is no image {index}.")
+        return self._sample(index % self._size)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self._sample(i) for i in range(self._size))
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.spec!r}: {self._size} images, {len(self.names)} classes)"
+
+    def subset(self, chosen: Sequence[int]) -> "Dataset":
+        """A view of the images at ``chosen``."""
+        return Dataset(
+            self.spec,
+            self.names,
+            len(chosen),
+            lambda i: self._sample(chosen[i]),
+            fingerprint=self.fingerprint,
+            category_ids=self.category_ids,
+            warnings=self.warnings,
+        )
+
+    def limit(self, count: int | None) -> "Dataset":
+        """The first ``count`` images, or all."""
+        return self if count is None or count >= self._size else self.subset(range(count))

@@ -1,0 +1,68 @@
+"""Specs: one string names a detector or a data set, ``scheme:target,option=value,…``.
+
+The target may contain commas; an option starts at a comma followed by ``name=``. Options are typed by whoever reads
+them, and one that nobody reads is an error, so that a misspelt option never passes in silence.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from misdetect.errors import BadSpec
+
+T = TypeVar("T", int, float, str, bool)
+_OPTION = re.compile(r",(?=[A-Za-z_][\w-]*=)")
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+@dataclass
+class Spec:
+    """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read."""
+
+    text: str
+    scheme: str
+    target: str
+    options: dict[str, str]
+    _taken: set[str] = field(default_factory=set)
+
+    @classmethod
+    def parse(cls, text: str) -> "Spec":
+        """Split ``text``; an address (``http://…``) keeps its scheme in the target."""
+        head, *rest = _OPTION.split(text.strip())
+        scheme, colon, target = head.partition(":")
+        if not colon or not scheme:
+            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.")
+        if target.startswith("//"):
+            target = head
+        options: dict[str, str] = {}
+        for item in rest:
+            name, _, value = item.partition("=")
+            name = name.replace("-", "_")
+            if name in options:
+                raise BadSpec(f"{text!r} gives the option {name!r} twice.")
+            options[name] = value
+        return cls(text, scheme.lower(), target, options)
+
+    def take(self, name: str, default: T, *, choices: tuple[str, ...] = ()) -> T:
+        """Option ``name`` converted to the type of ``default``, or ``default`` where it is not given."""
+        self._taken.add(name)
+        if name not in self.options:
+            return default
+        raw = self.options[name]
+        if choices and raw not in choices:
+            raise BadSpec(f"{self.text!r}: {name}={raw} is not one of {', '.join(choices)}.")
+        if isinstance(default, bool):
+            if raw.lower() not in _TRUE | _FALSE:
+                raise BadSpec(f"{self.text!r}: {name}={raw} should be yes or no.")
+            return raw.lower() in _TRUE
+        try:
+            return type(default)(raw)
+        except ValueError:
+            raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None
+
+    def finish(self) -> None:
+        """Raise if an option was given that nobody took."""
+        unknown = sorted(set(self.options) - self._taken)
+        if unknown:
+            known = ", ".join(sorted(self._taken)) or "none"
+            raise BadSpec(f"{self.text!r}: unknown option {unknown[0]!r} (known: {known}).")
