@@ -1,0 +1,38 @@
+# Two commands need nothing but Python 3.11+ and make: `make checkup` and `make test`. Both set up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CODE := src tests benchmarks examples
+# One thread per process: results do not depend on the number of cores, and processes scale better than threads.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: checkup test test-all lint bench clean
+
+checkup: $(READY)
+	$(BIN)/misdetect checkup --out checkup
+
+test: lint
+	$(BIN)/pytest -n 2
+
+test-all: lint
+	$(BIN)/pytest -n 2 -m "heavy or not heavy"
+
+lint: $(READY)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+bench: $(READY)
+	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+# tidecv asks for a second OpenCV that would overwrite the headless one, so it comes without its dependencies.
+$(READY): pyproject.toml constraints.txt Makefile
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'misdetect needs Python 3.11 or newer; try make PYTHON=python3.12')"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt tidecv
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) checkup .pytest_cache .mypy_cache .ruff_cache
