@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from misdetect.errors import BadArray
 
@@ -19,12 +18,14 @@ Bools = NDArray[np.bool_]
 
 def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
     """``boxes`` as a float ``[N, 4]`` array; an empty sequence becomes ``[0, 4]``."""
-    array = np.asarray(boxes)
+    try:
+        array = np.asarray(boxes)
+    except ValueError as error:
+        raise BadArray(f"Expected {what} to have shape [N, 4]. Got rows of different lengths.") from error
     if array.dtype != np.float32:
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise BadArray(f"Expected {what} to be numbers of shape [N, 4]. Got {array.dtype} values.") from error
+        if array.size and array.dtype.kind not in "fiub":
+            raise BadArray(f"Expected {what} to be numbers of shape [N, 4]. Got {array.dtype} values.")
+        array = array.astype(np.float64)
     if array.size == 0:
         return array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
@@ -35,8 +36,9 @@ def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
 def area(boxes: ArrayLike) -> Floats:
     """Areas ``[N]`` in square pixels; an inverted box has area 0."""
     b = as_boxes(boxes)
-    sides: Floats = np.maximum(b[:, 2:] - b[:, :2], 0)
-    return sides[:, 0] * sides[:, 1]
+    width: Floats = np.maximum(b[:, 2] - b[:, 0], 0)
+    height: Floats = np.maximum(b[:, 3] - b[:, 1], 0)
+    return np.asarray(width * height)
 
 
 def intersection(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -46,12 +48,19 @@ def intersection(a: ArrayLike, b: ArrayLike) -> Floats:
     height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
     np.maximum(width, 0, out=width)
     np.maximum(height, 0, out=height)
-    return np.multiply(width, height, out=width)
+    shared: Floats = np.multiply(width, height, out=width)
+    return shared
+
+
+def _alike(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    """Both as boxes of one type: areas rounded otherwise than their intersection would give ratios above 1."""
+    a, b = as_boxes(a), as_boxes(b)
+    return (a, b) if a.dtype == b.dtype else (a.astype(np.float64), b.astype(np.float64))
 
 
 def iou(a: ArrayLike, b: ArrayLike) -> Floats:
     """Pairwise intersection over union ``[N, M]`` in [0, 1]; two boxes without area have IoU 0."""
-    a, b = as_boxes(a), as_boxes(b)
+    a, b = _alike(a, b)
     shared = intersection(a, b)
     union = area(a)[:, None] + area(b)[None, :] - shared
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
@@ -59,10 +68,19 @@ def iou(a: ArrayLike, b: ArrayLike) -> Floats:
 
 def coverage(boxes: ArrayLike, by: ArrayLike) -> Floats:
     """Share of each of ``boxes`` ``[N]`` covered by each of ``by`` ``[M]``: |b ∩ T| / |b|, ``[N, M]`` in [0, 1]."""
-    b = as_boxes(boxes)
+    b, by = _alike(boxes, by)
     shared = intersection(b, by)
     own = area(b)[:, None]
     return np.divide(shared, own, out=np.zeros_like(shared), where=own > 0)
+
+
+def gaps(a: ArrayLike, b: ArrayLike) -> Floats:
+    """Pairwise distances ``[N, M]`` in pixels between the nearest points of boxes; 0 where they touch or overlap."""
+    a, b = _alike(a, b)
+    apart = [
+        np.maximum(0, np.maximum(a[:, None, k] - b[None, :, k + 2], b[None, :, k] - a[:, None, k + 2])) for k in (0, 1)
+    ]
+    return np.asarray(np.hypot(*apart))
 
 
 def match(weights: ArrayLike) -> tuple[Ints, Ints]:
@@ -71,9 +89,14 @@ def match(weights: ArrayLike) -> tuple[Ints, Ints]:
     Returns the matched rows and columns, rows ascending. Pairs of weight 0 are no match and are left out, so an edge
     can be forbidden by setting its weight to 0.
     """
+    from scipy.optimize import linear_sum_assignment  # takes longer to import than most commands take to run
+
     w = np.asarray(weights, dtype=np.float64)
     if w.ndim != 2:
         raise BadArray(f"Expected weights to have shape [N, M]. Got {list(w.shape)}.")
+    strange = ~((w >= 0) & np.isfinite(w))
+    if strange.any():
+        raise BadArray(f"Expected weights to be finite and not negative. Got {w[strange][0]:g}.")
     rows, columns = linear_sum_assignment(w, maximize=True)
     real = w[rows, columns] > 0
     return rows[real].astype(np.int64), columns[real].astype(np.int64)
@@ -112,7 +135,7 @@ def nms(
     threshold: float,
     labels: ArrayLike | None = None,
     *,
-    chunk: int = 512,
+    chunk: int = 128,
 ) -> tuple[Ints, Ints]:
     """Greedy non-maximum suppression that remembers who suppressed whom.
 
@@ -120,36 +143,40 @@ def nms(
     ``labels`` are given). Ties in score keep the input order.
 
     Returns ``kept``, indices by falling score, and ``suppressor`` ``[N]``: for each box the index of the kept box that
-    suppressed it, or -1 where it was kept. Works through score-sorted chunks so that memory is ``chunk × N``, not N².
+    suppressed it, or -1 where it was kept. Works through chunks sorted by label and score, so that a chunk meets only
+    the labels it holds and memory is ``chunk × N``, not N².
     """
-    b = as_boxes(boxes)
-    order = np.argsort(-np.asarray(scores), kind="stable")
-    group = None if labels is None else np.asarray(labels)[order]
+    b, falling = as_boxes(boxes), -np.asarray(scores)
+    group = None if labels is None else np.asarray(labels)
+    order = np.argsort(falling, kind="stable") if group is None else np.lexsort((falling, group))
+    group = None if group is None else group[order]
     b = b[order]
     suppressor = np.full(len(b), -1, dtype=np.int64)
-    kept: list[int] = []
+    kept: list[Ints] = []
     for start in range(0, len(b), chunk):
         rows = np.arange(start, min(start + chunk, len(b)))
+        stop = len(b) if group is None else int(np.searchsorted(group, group[rows[-1]], side="right"))
         rows = rows[suppressor[rows] < 0]
         if rows.size == 0:
             continue
-        columns = np.arange(start, len(b))
+        columns = np.arange(start, stop)
         columns = columns[suppressor[columns] < 0]
         overlaps = iou(b[rows], b[columns]) > threshold
         if group is not None:
             overlaps &= group[rows][:, None] == group[columns][None, :]
         overlaps &= columns[None, :] > rows[:, None]
         alive = np.ones(len(columns), dtype=np.bool_)
-        hits: Bools = np.any(overlaps, axis=1)
-        for i, row in enumerate(rows):  # the alive prefix of `columns` is exactly `rows`
-            if not alive[i]:
-                continue
-            kept.append(int(row))
-            if hits[i]:
-                struck = overlaps[i] & alive
-                suppressor[columns[struck]] = row
-                alive &= ~struck
+        for i in np.flatnonzero(overlaps.any(axis=1)):  # the prefix of `columns` is exactly `rows`
+            if alive[i]:
+                struck: Bools = overlaps[i] & alive
+                suppressor[columns[struck]] = rows[i]
+                alive[struck] = False
+        kept.append(rows[alive[: len(rows)]])
     result = np.full(len(b), -1, dtype=np.int64)
     by = suppressor >= 0
     result[order[by]] = order[suppressor[by]]
-    return order[np.asarray(kept, dtype=np.int64)], result
+    survivors: Ints = order[np.concatenate(kept)] if kept else np.zeros(0, dtype=np.int64)
+    if group is not None:
+        survivors = np.sort(survivors)
+        survivors = survivors[np.argsort(falling[survivors], kind="stable")]
+    return survivors, result

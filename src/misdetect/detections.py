@@ -21,7 +21,12 @@ def _numpy(value: Any) -> NDArray[Any]:
     """A NumPy view of an array of any framework (torch tensors are detached and moved to the CPU)."""
     for method in ("detach", "cpu"):
         value = getattr(value, method)() if hasattr(value, method) else value
-    return np.asarray(value)
+    if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "float"):
+        value = value.float()  # NumPy has no bfloat16; float32 holds every one of its values
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadArray(f"Expected an array. Got {type(value).__name__}: {error}.") from error
 
 
 def _column(value: ArrayLike, dtype: type, length: int, what: str) -> NDArray[Any]:
@@ -31,13 +36,33 @@ def _column(value: ArrayLike, dtype: type, length: int, what: str) -> NDArray[An
         array = array.reshape(0)
     if array.shape != (length,):
         raise BadArray(f"Expected {what} to have shape [{length}], one per box. Got {list(array.shape)}.")
-    try:
+    if array.size and array.dtype.kind not in "fiub":
+        raise BadArray(f"Expected {what} to be numbers. Got {array.dtype} values such as {array[0]!r}.")
+    with np.errstate(invalid="ignore"):  # NaN and infinity become some number, and are named below
         result: NDArray[Any] = array.astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise BadArray(f"Expected {what} to be {dtype.__name__} values. Got {array.dtype}.") from error
-    if dtype is np.int64 and array.size and not np.array_equal(result, array):
-        raise BadArray(f"Expected {what} to be whole numbers. Got {array.dtype} values such as {array[0]}.")
+    if dtype is np.int64:
+        changed = result != array
+        if changed.any():
+            raise BadArray(
+                f"Expected {what} to be whole numbers. Got {array.dtype} values such as {array[changed][0]}."
+            )
     return result
+
+
+def _masks(value: Any, length: int) -> Masks | None:
+    """``value`` as ``length`` masks; an array ``[N, H, W]`` will do."""
+    if value is None:
+        return None
+    if isinstance(value, Masks):
+        masks = value
+    else:
+        array = _numpy(value)
+        if length == 0 and array.size == 0 and array.ndim < 3:
+            return None
+        masks = Masks.from_array(array)
+    if len(masks) != length:
+        raise BadArray(f"Expected {length} masks, one per box. Got {len(masks)}.")
+    return masks
 
 
 class _BoxSet:
@@ -70,6 +95,9 @@ class _BoxSet:
 
     def __getitem__(self, index: Any) -> Self:
         """The subset chosen by an index, slice, index array or bool mask; always a set, never a single box."""
+        if isinstance(index, list) or hasattr(index, "__array__"):
+            index = _numpy(index)  # NumPy would read a bool tensor as the indices 0 and 1
+            index = index if index.size else slice(0)  # and an empty list as floats, which are no index
         chosen = np.atleast_1d(np.arange(len(self))[index])
         picked = {}
         for field in fields(self):  # type: ignore[arg-type]
@@ -100,7 +128,7 @@ def _same(a: Any, b: Any) -> bool:
 class Detections(_BoxSet):
     """What a detector reported for one image.
 
-    ``boxes`` ``[N, 4]`` x0, y0, x1, y1 in pixels of the original image; ``scores`` ``[N]`` in [0, 1]; ``labels`` ``[N]``
+    ``boxes`` ``[N, 4]`` x0, y0, x1, y1 in original pixels; ``scores`` ``[N]`` in [0, 1]; ``labels`` ``[N]``
     indices into the detector's ``names``; ``masks`` ``N`` masks of the image's size, or ``None``.
     """
 
@@ -120,8 +148,7 @@ class Detections(_BoxSet):
         labels = _column(self.labels, np.int64, n, "labels")
         if n and labels.min() < 0:
             raise BadArray(f"Expected labels to be indices >= 0 into names. Got {labels.min()}.")
-        if self.masks is not None and len(self.masks) != n:
-            raise BadArray(f"Expected {n} masks, one per box. Got {len(self.masks)}.")
+        object.__setattr__(self, "masks", _masks(self.masks, n))
         object.__setattr__(self, "scores", scores)
         object.__setattr__(self, "labels", labels)
         self._freeze()
@@ -170,9 +197,11 @@ class Detections(_BoxSet):
         if masks is not None:
             soft = _numpy(masks)
             soft = soft[:, 0] if soft.ndim == 4 else soft
-            masks = Masks.from_array(soft >= 0.5 if soft.dtype.kind == "f" else soft)
-        labels = _numpy(output["labels"]) - label_offset
-        return cls(_numpy(output["boxes"]), _numpy(output["scores"]), labels, masks)
+            masks = soft >= 0.5 if soft.dtype.kind == "f" else soft
+        labels = _numpy(output["labels"])
+        if label_offset:
+            labels = _column(labels, np.int64, labels.size, "labels") - label_offset
+        return cls(output["boxes"], output["scores"], labels, masks)  # type: ignore[arg-type]
 
     from_hf = from_torchvision
     """Hugging Face ``post_process_object_detection`` returns the same dict, with labels starting at 0."""
@@ -183,41 +212,49 @@ class Detections(_BoxSet):
         boxes = _numpy(detections.xyxy)
         if len(boxes) and (detections.confidence is None or detections.class_id is None):
             raise BadArray("Expected supervision detections with confidence and class_id. Got None.")
-        masks = None if detections.mask is None else Masks.from_array(detections.mask)
+        masks = None if detections.mask is None else _numpy(detections.mask)
         scores = np.zeros(0) if detections.confidence is None else detections.confidence
         labels = np.zeros(0, dtype=np.int64) if detections.class_id is None else detections.class_id
-        return cls(boxes, scores, labels, masks)
+        return cls(boxes, scores, labels, masks)  # type: ignore[arg-type]
 
     @classmethod
     def from_maite(cls, target: Any) -> "Detections":
-        """From a MAITE object-detection target; class probabilities ``[N, C]`` become the best class and its score."""
+        """From a MAITE object-detection target; class probabilities ``[N, C]`` become the best class and its score.
+
+        There is no ``to_maite``: ``Detections`` has the attributes of such a target and is one.
+        """
         scores = _numpy(target.scores)
         labels = _numpy(target.labels)
-        if scores.ndim == 2:
-            labels = scores.argmax(axis=1) if len(scores) else np.zeros(0, dtype=np.int64)
-            scores = scores.max(axis=1) if len(scores) else np.zeros(0)
+        if scores.ndim == 2 and scores.size:
+            labels, scores = scores.argmax(axis=1), scores.max(axis=1)
         return cls(_numpy(target.boxes), scores, labels)
 
     @classmethod
     def from_coco(cls, results: Iterable[Mapping[str, Any]], label_of: Mapping[int, int]) -> "Detections":
         """From COCO result records of one image; ``label_of`` maps category ids to label indices."""
         records = list(results)
-        unknown = {r["category_id"] for r in records} - set(label_of)
-        if unknown:
-            raise BadArray(f"Expected known category ids. Got {sorted(unknown)[:5]}.")
+        for record in records:
+            if absent := [key for key in ("bbox", "score", "category_id") if key not in record]:
+                raise BadArray(f"Expected COCO results with bbox, score and category_id. Got one without {absent[0]}.")
+            if record["category_id"] not in label_of:
+                raise BadArray(f"Expected known category ids. Got {record['category_id']!r}.")
         masks = None
         if records and all("segmentation" in r for r in records):
-            height, width = records[0]["segmentation"]["size"]
-            masks = Masks([r["segmentation"] for r in records], height, width)
+            first = records[0]["segmentation"]
+            if not isinstance(first, Mapping) or len(first.get("size", ())) != 2:
+                raise BadArray("Expected the segmentation of COCO results as run lengths with a size and counts.")
+            masks = Masks([r["segmentation"] for r in records], *first["size"])
         return cls(
             xywh_to_xyxy([r["bbox"] for r in records]),
-            np.array([r["score"] for r in records], dtype=np.float64),
+            np.array([r["score"] for r in records]),
             np.array([label_of[r["category_id"]] for r in records], dtype=np.int64),
             masks,
         )
 
     def to_coco(self, image_id: int | str, category_ids: Sequence[int]) -> list[dict[str, Any]]:
         """COCO result records (``bbox`` as x, y, width, height); ``category_ids[label]`` is the category."""
+        if len(self) and self.labels.max() >= len(category_ids):
+            raise BadArray(f"Expected a category id for label {self.labels.max()}. Got {len(category_ids)} of them.")
         records = [
             {"image_id": image_id, "category_id": category_ids[label], "bbox": box, "score": score}
             for box, score, label in zip(
@@ -267,12 +304,15 @@ class Truth(_BoxSet):
             "crowd": np.zeros(n, np.bool_) if self.crowd is None else _column(self.crowd, np.bool_, n, "crowd"),
             "areas": width_height.prod(axis=1) if self.areas is None else _column(self.areas, np.float64, n, "areas"),
         }
-        for name, value in settle.items():
+        if n and settle["labels"].min() < 0:
+            raise BadArray(f"Expected labels to be indices >= 0 into names. Got {settle['labels'].min()}.")
+        if not np.isfinite(settle["areas"]).all():
+            raise BadArray("Expected finite areas. Got one that is not.")
+        states = None if self.states is None else tuple(self.states)
+        if states is not None and len(states) != n:
+            raise BadArray(f"Expected {n} states, one per box. Got {len(states)}.")
+        for name, value in {**settle, "states": states, "masks": _masks(self.masks, n)}.items():
             object.__setattr__(self, name, value)
-        for what in ("states", "masks"):
-            value = getattr(self, what)
-            if value is not None and len(value) != n:
-                raise BadArray(f"Expected {n} {what}, one per box. Got {len(value)}.")
         self._freeze()
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ A COCO-sized data set holds tens of thousands of masks; decoded they would fill 
 the form it came in (polygons, run lengths or an array) and decodes on access.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,24 @@ Segment = list[list[float]] | dict[str, Any] | Bools | None
 """COCO polygons, COCO RLE (``{"size": [h, w], "counts": ...}``, plain or compressed), a bool array, or nothing."""
 
 
-class Masks(Sequence[Bools]):
-    """``N`` masks of one image of ``height`` × ``width`` pixels; ``masks[i]`` is a bool ``[H, W]`` array."""
+def _owned(mask: NDArray[Any]) -> Bools:
+    """A copy that neither its giver nor its taker can change."""
+    if mask.dtype == np.bool_ and mask.base is None and not mask.flags.writeable:
+        return mask
+    own = mask.astype(np.bool_)
+    own.flags.writeable = False
+    return own
 
-    def __init__(self, segments: Sequence[Segment], height: int, width: int) -> None:
+
+class Masks(Sequence[Bools]):
+    """``N`` masks of one image of ``height`` × ``width`` pixels; ``masks[i]`` is a bool ``[H, W]`` array.
+
+    A segment may also be a promise, a function without arguments that returns the segment when it is first looked at.
+    """
+
+    def __init__(self, segments: Sequence[Segment | Callable[[], Segment]], height: int, width: int) -> None:
         self.height, self.width = int(height), int(width)
-        self._segments = tuple(segments)
+        self._segments = tuple(_owned(s) if isinstance(s, np.ndarray) else s for s in segments)
 
     @classmethod
     def from_array(cls, masks: ArrayLike) -> "Masks":
@@ -31,18 +43,18 @@ class Masks(Sequence[Bools]):
         array = np.asarray(masks)
         if array.ndim != 3:
             raise BadArray(f"Expected masks to have shape [N, H, W]. Got {list(array.shape)}.")
-        return cls([m.astype(np.bool_) for m in array], array.shape[1], array.shape[2])
+        return cls(list(array), array.shape[1], array.shape[2])
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def __iter__(self) -> Iterator[Bools]:
-        return (self._decode(s) for s in self._segments)
+        return (self._decode(self.segment(i)) for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
         """``masks[i]`` decodes one mask; a slice or index array gives the ``Masks`` of that selection."""
         if isinstance(index, (int, np.integer)):
-            return self._decode(self._segments[int(index)])
+            return self._decode(self.segment(int(index)))
         chosen = np.arange(len(self))[index]
         return Masks([self._segments[i] for i in chosen], self.height, self.width)
 
@@ -50,12 +62,14 @@ class Masks(Sequence[Bools]):
         return f"Masks({len(self)} of {self.width}x{self.height})"
 
     def has(self, index: int) -> bool:
-        """Whether object ``index`` has a mask at all."""
-        return self._segments[index] is not None and self._segments[index] != []
+        """Whether object ``index`` has a mask at all; a promise counts as one."""
+        segment = self._segments[index]
+        return callable(segment) or (segment is not None and len(segment) > 0)
 
     def segment(self, index: int) -> Segment:
         """Mask ``index`` in the form it came in."""
-        return self._segments[index]
+        segment = self._segments[index]
+        return segment() if callable(segment) else segment
 
     def rle(self, index: int) -> dict[str, Any]:
         """Mask ``index`` as compressed COCO run lengths, ``counts`` a str."""
@@ -74,16 +88,38 @@ class Masks(Sequence[Bools]):
         if isinstance(segment, np.ndarray):
             if segment.shape != (self.height, self.width):
                 raise BadArray(f"Expected a mask of shape [{self.height}, {self.width}]. Got {list(segment.shape)}.")
-            return segment
+            return segment.astype(np.bool_, copy=False)
         if segment is None or len(segment) == 0:
             return np.zeros((self.height, self.width), dtype=np.bool_)
         try:
-            rle: Any = coco_mask.fr_py_objects(segment, self.height, self.width)
+            checked = self._checked(segment)
+            if not checked:
+                return np.zeros((self.height, self.width), dtype=np.bool_)
+            rle: Any = coco_mask.fr_py_objects(checked, self.height, self.width)
             if isinstance(rle, list):
                 rle = coco_mask.merge(rle)
             decoded: NDArray[Any] = np.asarray(coco_mask.decode(rle))
-        except (ValueError, TypeError, KeyError) as error:
+        except BadArray:
+            raise
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise BadArray(f"Cannot decode a mask of a {self.width}x{self.height} image: {error}.") from error
         if decoded.shape != (self.height, self.width):
             raise BadArray(f"Expected a mask of shape [{self.height}, {self.width}]. Got {list(decoded.shape)}.")
         return decoded.astype(np.bool_)
+
+    def _checked(self, segment: list[list[float]] | dict[str, Any]) -> list[list[float]] | dict[str, Any]:
+        """Refuse, before anything is allocated, what would decode to another size or cost memory without bound."""
+        if isinstance(segment, dict):
+            size = segment.get("size")
+            if size is None or list(size) != [self.height, self.width]:
+                raise BadArray(f"Expected a mask of size [{self.height}, {self.width}]. Got {size}.")
+            return segment
+        reach = 2 * max(self.height, self.width)  # rasterising costs memory along every edge, also outside the image
+        for polygon in segment:
+            points = np.asarray(polygon, dtype=np.float64)
+            if points.ndim != 1 or points.size % 2 or not (np.abs(points) <= reach).all():
+                raise BadArray(
+                    f"Expected a polygon as x, y, x, y, … near its {self.width}x{self.height} image. "
+                    f"Got {points.size} numbers, the largest {np.abs(points).max():g}."
+                )
+        return [polygon for polygon in segment if len(polygon) >= 6]  # a point or a line covers no pixel

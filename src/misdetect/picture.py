@@ -18,16 +18,39 @@ Pixels = NDArray[np.uint8]
 
 
 def digest(*parts: object) -> str:
-    """A short stable hash of strings, numbers, bytes and arrays; order and boundaries matter."""
+    """A short stable hash of strings, numbers, bytes, arrays, and sequences and dicts of these.
+
+    Types, order and boundaries matter, except that a list is a tuple, a NumPy scalar is its number and a dict has no
+    order. Anything else is a ``TypeError``: its ``repr`` might differ tomorrow, or be the same for different things.
+    """
     hasher = blake2b(digest_size=16)
     for part in parts:
-        if isinstance(part, np.ndarray):
-            data = repr((part.shape, part.dtype.str)).encode() + np.ascontiguousarray(part).tobytes()
-        else:
-            data = part if isinstance(part, bytes) else repr(part).encode()
-        hasher.update(len(data).to_bytes(8, "little"))
-        hasher.update(data)
+        _feed(hasher, part)
     return hasher.hexdigest()
+
+
+def _feed(hasher: blake2b, part: object) -> None:
+    if isinstance(part, np.generic):
+        part = part.item()
+    if isinstance(part, (list, tuple, dict)):
+        items = sorted(part.items(), key=repr) if isinstance(part, dict) else part
+        hasher.update(b"{" if isinstance(part, dict) else b"[")
+        hasher.update(len(items).to_bytes(8, "little"))
+        for item in items:
+            _feed(hasher, item)
+        return
+    if isinstance(part, bytes):
+        kind, data = b"b", part
+    elif isinstance(part, np.ndarray) and part.dtype.kind in "biufcUS":
+        _feed(hasher, (part.shape, part.dtype.str))
+        kind, data = b"a", np.ascontiguousarray(part).tobytes()
+    elif part is None or isinstance(part, (str, int, float)):
+        kind, data = b"r", repr(part).encode("utf-8", "surrogatepass")
+    else:
+        what = f"an array of {part.dtype}" if isinstance(part, np.ndarray) else type(part).__name__
+        raise TypeError(f"Expected strings, numbers, bytes and arrays of these to hash. Got {what}.")
+    hasher.update(kind + len(data).to_bytes(8, "little"))
+    hasher.update(data)
 
 
 @runtime_checkable
@@ -52,15 +75,17 @@ def check_pixels(image: object) -> Pixels:
     return image
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Raw:
-    """A picture that is already drawn."""
+    """A picture that is already drawn. It keeps a copy of ``pixels``, so that they stay those of its key."""
 
     pixels: Pixels = field(repr=False)
     key: str = ""
 
     def __post_init__(self) -> None:
-        check_pixels(self.pixels)
+        own = check_pixels(self.pixels).copy()
+        own.flags.writeable = False
+        object.__setattr__(self, "pixels", own)
         if not self.key:
             object.__setattr__(self, "key", digest(self.pixels))
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from misdetect.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
-_OPTION = re.compile(r",(?=[A-Za-z_][\w-]*=)")
+_OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 

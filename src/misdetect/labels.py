@@ -1,0 +1,32 @@
+"""Joining a detector's classes with the data's: by name, never by number."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from misdetect.boxes import Ints
+from misdetect.errors import BadSpec
+
+
+def join_labels(detector_names: Sequence[str], data_names: Sequence[str], detector: str, data: str) -> Ints:
+    """For each of the detector's labels the data's label of the same name, or -1 where the data has none.
+
+    Names are compared without regard to case, spaces, hyphens and underscores ("dining_table" is "Dining Table").
+    ``detector`` and ``data`` are how the two are called in the message if not a single name is common.
+    """
+    where = {_plain(name): i for i, name in reversed(list(enumerate(data_names)))}
+    joined = np.array([where.get(_plain(name), -1) for name in detector_names], dtype=np.int64)
+    if len(data_names) and len(joined) and (joined < 0).all():
+        raise BadSpec(
+            f"{detector} and {data} have no class name in common: the detector knows {_some(detector_names)}, "
+            f"the data {_some(data_names)}."
+        )
+    return joined
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -1,0 +1,83 @@
+"""A spec is read back as it was put together, and what cannot be meant is refused."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from misdetect.errors import BadSpec
+from misdetect.spec import Spec
+
+word = st.text(string.ascii_lowercase + "_", min_size=1, max_size=8)
+# A target may hold anything but what would begin an option: a comma, a name and "=".
+target = st.text(string.ascii_letters + "/.:,?&% -é", max_size=20).map(str.strip).filter(lambda t: t[:2] != "//")
+value = st.text(string.ascii_letters + string.digits + "/.:,=?& ", max_size=12).map(str.strip)
+value = value.filter(lambda v: "," not in v or "=" not in v)
+
+
+@given(word, target, st.dictionaries(word, value, max_size=4))
+def test_what_is_put_together_is_taken_apart(scheme, target, options):
+    text = f"{scheme}:{target}" + "".join(f",{name}={value}" for name, value in options.items())
+    spec = Spec.parse(text)
+    assert (spec.scheme, spec.target, spec.options) == (scheme, target, options)
+    assert {name: spec.take(name, "") for name in options} == options
+    spec.finish()
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "target", "options"),
+    [
+        ("http://h:8/p?a=1&b=2,format=x", "http", "http://h:8/p?a=1&b=2", {"format": "x"}),
+        ("https://h/p?list=1,2,3,format=x", "https", "https://h/p?list=1,2,3", {"format": "x"}),
+        ("https://h/p?a=1%2Cb=2", "https", "https://h/p?a=1%2Cb=2", {}),
+        ("onnx:a,b.onnx,names=cat,dog,decoder=yolox", "onnx", "a,b.onnx", {"names": "cat,dog", "decoder": "yolox"}),
+        ("COCO:C:\\data\\x.json", "coco", "C:\\data\\x.json", {}),
+        ("python:my.module:make,key=a=b", "python", "my.module:make", {"key": "a=b"}),
+        (" zoo:ssd,max-size=3 ", "zoo", "ssd", {"max_size": "3"}),
+        ("folder:photos, old=new", "folder", "photos, old=new", {}),
+    ],
+)
+def test_commas_colons_and_addresses(text, scheme, target, options):
+    spec = Spec.parse(text)
+    assert (spec.scheme, spec.target, spec.options) == (scheme, target, options)
+
+
+@pytest.mark.parametrize("text", ["", "plain", ":x", "   ", ",a=b"])
+def test_what_has_no_scheme_is_refused(text):
+    with pytest.raises(BadSpec, match="Expected a spec such as"):
+        Spec.parse(text)
+
+
+def test_an_option_twice_is_refused_also_in_another_spelling():
+    for text in ("zoo:a,score=1,score=2", "zoo:a,max-size=1,max_size=1"):
+        with pytest.raises(BadSpec, match="twice"):
+            Spec.parse(text)
+
+
+def test_an_option_that_nobody_reads_is_an_error_that_names_the_known_ones():
+    spec = Spec.parse("zoo:a,scroe=0.5")
+    assert spec.take("score", 0.3) == 0.3
+    with pytest.raises(BadSpec, match=r"unknown option 'scroe' \(known: score\)"):
+        spec.finish()
+
+
+@pytest.mark.parametrize(
+    ("raw", "default", "expected"),
+    [("3", 0, 3), ("-2", 0, -2), ("1e-3", 0.5, 0.001), ("Yes", False, True), ("off", True, False), ("", "a", "")],
+)
+def test_options_have_the_type_of_their_default(raw, default, expected):
+    found = Spec.parse(f"zoo:a,x={raw}").take("x", default)
+    assert found == expected
+    assert type(found) is type(default)
+
+
+@pytest.mark.parametrize(("raw", "default"), [("2.5", 0), ("x", 0), ("", 0), ("x", 0.0), ("maybe", True)])
+def test_values_of_another_type_are_refused(raw, default):
+    with pytest.raises(BadSpec, match=f"'zoo:a,x={raw}': x={raw} should be"):
+        Spec.parse(f"zoo:a,x={raw}").take("x", default)
+
+
+def test_choices_are_named():
+    with pytest.raises(BadSpec, match="x=c is not one of a, b"):
+        Spec.parse("zoo:t,x=c").take("x", "a", choices=("a", "b"))
