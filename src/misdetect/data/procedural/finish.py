@@ -1,0 +1,40 @@
+"""From canvas to photo: fall-off of the light, a colour cast, a little blur and sensor noise."""
+
+import cv2
+import numpy as np
+
+from misdetect.data.procedural import textures
+from misdetect.data.procedural.canvas import Canvas
+from misdetect.data.procedural.dice import Dice
+from misdetect.picture import Pixels
+
+
+def finish(canvas: Canvas, dice: Dice, side_light: float, reference: int) -> Pixels:
+    """The developed picture; ``side_light`` says from which side it is brighter, blur is in ``reference`` pixels."""
+    dice.rewind()
+    size = canvas.size
+    image = canvas.develop()
+    ticks = np.linspace(-1, 1, size, dtype=np.float32)
+    bright = dice.between(0.78, 1.12)
+    side = dice.between(0.0, 0.16) * side_light
+    edge = dice.between(0.02, 0.14)
+    field = (
+        np.float32(bright)
+        + np.float32(side) * ticks[None, :]
+        - np.float32(edge) * (ticks[None, :] ** 2 + ticks[:, None] ** 2)
+    )
+    warm = dice.between(-0.08, 0.08)
+    cast = (1 + warm, 1 + dice.between(-0.02, 0.02), 1 - warm)
+    exposed = cv2.multiply(image, cv2.merge([field * np.float32(c) for c in cast]), dtype=cv2.CV_32F)
+    blurred, blur = dice.chance(0.2), dice.between(0.3, 0.5)
+    if blurred:
+        exposed = cv2.GaussianBlur(exposed, (0, 0), sigmaX=blur * size / reference)
+    amount = dice.between(0.5, 4.0)
+    bank = textures.sensor_noise()
+    top, left = int(dice.unit() * 300), int(dice.unit() * 300)
+    if size > 320:
+        repeats = -(-(size + 300) // len(bank))
+        bank = np.tile(bank, (repeats, repeats, 1))
+    exposed = cv2.scaleAdd(np.ascontiguousarray(bank[top : top + size, left : left + size]), amount, exposed)
+    developed: Pixels = np.clip(exposed, 0, 255).astype(np.uint8)
+    return developed
