@@ -1,0 +1,73 @@
+"""Data sets by spec: ``load_data("coco:instances.json")``. One file per format, one dict of schemes.
+
+Opening reads annotations only. See docs/data.md for the formats, their options and what is refused.
+"""
+
+from collections.abc import Callable
+
+from misdetect.data.dataset import Dataset
+from misdetect.errors import BadSpec
+from misdetect.spec import Spec
+
+
+def _coco(spec: Spec) -> Dataset:
+    from misdetect.data.coco import load_coco
+
+    return load_coco(spec)
+
+
+def _voc(spec: Spec) -> Dataset:
+    from misdetect.data.voc import load_voc
+
+    return load_voc(spec)
+
+
+def _yolo(spec: Spec) -> Dataset:
+    from misdetect.data.yolo import load_yolo
+
+    return load_yolo(spec)
+
+
+def _delftbikes(spec: Spec) -> Dataset:
+    from misdetect.data.delftbikes import load_delftbikes
+
+    return load_delftbikes(spec)
+
+
+def _folder(spec: Spec) -> Dataset:
+    from misdetect.data.folder import load_folder
+
+    return load_folder(spec)
+
+
+def _rooms(spec: Spec) -> Dataset:
+    from misdetect.data.rooms import load_rooms
+
+    return load_rooms(spec)
+
+
+def _bikes(spec: Spec) -> Dataset:
+    from misdetect.data.bikes import load_bikes
+
+    return load_bikes(spec)
+
+
+SCHEMES: dict[str, Callable[[Spec], Dataset]] = {
+    "bikes": _bikes,
+    "coco": _coco,
+    "delftbikes": _delftbikes,
+    "folder": _folder,
+    "rooms": _rooms,
+    "voc": _voc,
+    "yolo": _yolo,
+}
+
+
+def load_data(spec: str | Dataset) -> Dataset:
+    """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR``; a data set is returned as it is."""
+    if isinstance(spec, Dataset):
+        return spec
+    parsed = Spec.parse(spec)
+    if parsed.scheme not in SCHEMES:
+        raise BadSpec(f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(SCHEMES))}.")
+    return SCHEMES[parsed.scheme](parsed)

@@ -5,9 +5,9 @@ pixels when asked and keeps nothing, so memory does not grow with what has been 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, overload
 
 from misdetect.detections import Truth
 from misdetect.picture import Pixels
@@ -25,20 +25,36 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
 class Sample:
     """One image of a data set. It is a ``Picture``: ``key`` and ``render`` make it usable wherever an edit is.
 
-    ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints).
+    ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints). ``truth``
+    may be a function that makes it when first asked for, where that is costly (procedural data).
     """
 
-    id: str
-    source: Source = field(repr=False)
-    truth: Truth
-    width: int
-    height: int
-    image_id: int | str = ""
-    file_name: str = ""
+    def __init__(
+        self,
+        id: str,
+        source: Source,
+        truth: Truth | Callable[[], Truth],
+        width: int,
+        height: int,
+        image_id: int | str = "",
+        file_name: str = "",
+    ) -> None:
+        self.id, self.source, self.width, self.height = id, source, width, height
+        self.image_id, self.file_name = image_id, file_name
+        self._truth = truth
+
+    def __repr__(self) -> str:
+        return f"Sample({self.id!r}, {self.width}x{self.height})"
+
+    @property
+    def truth(self) -> Truth:
+        """What is annotated in the image."""
+        if not isinstance(self._truth, Truth):
+            self._truth = self._truth()
+        return self._truth
 
     @property
     def image(self) -> Pixels:
@@ -87,7 +103,11 @@ class Dataset(Sequence[Sample]):
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Dataset": ...
+    def __getitem__(self, index: int | slice) -> "Sample | Dataset":
         """Sample ``index``; a slice gives a ``Dataset`` view of that range."""
         if isinstance(index, slice):
             return self.subset(range(self._size)[index])

@@ -1,0 +1,124 @@
+"""``delftbikes:FILE[,images=DIR][,parts=any]``: part annotations with states, in the DelftBikes JSON.
+
+Each image has parts by name, each with a state and a box; a missing part still has the box where it would be. Parts are
+keyed by name, never by their order. Sizes in the file are hints only: the image's own size counts.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from misdetect.boxes import xywh_to_xyxy
+from misdetect.data.coco import find_images
+from misdetect.data.coco_json import read_json
+from misdetect.data.dataset import Dataset
+from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
+from misdetect.data.images import check_name
+from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.picture import digest
+from misdetect.spec import Spec
+
+PARTS: Final = (
+    "back_hand_break",
+    "back_handle",
+    "back_light",
+    "back_mudguard",
+    "back_pedal",
+    "back_reflector",
+    "back_wheel",
+    "bell",
+    "chain",
+    "dress_guard",
+    "dynamo",
+    "front_handbreak",
+    "front_handle",
+    "front_light",
+    "front_mudguard",
+    "front_pedal",
+    "front_wheel",
+    "gear_case",
+    "kickstand",
+    "lock",
+    "saddle",
+    "steer",
+)
+"""The 22 parts of DelftBikes, in alphabetical order."""
+
+STATES: Final = ("intact", "damaged", "absent", "occluded")
+_SIDES: Final = ("left", "top", "width", "height")
+
+
+def load_delftbikes(spec: Spec) -> Dataset:
+    """Open ``delftbikes:FILE[,images=DIR][,parts=any]``; ``parts=any`` allows part names of other data."""
+    path = Path(spec.target)
+    given = spec.take("images", "")
+    parts = spec.take("parts", "delftbikes", choices=("delftbikes", "any"))
+    spec.finish()
+    document, data = read_json(path, what="a DelftBikes annotation file")
+    if not isinstance(document, dict) or not all(isinstance(v, dict) and "parts" in v for v in document.values()):
+        raise Malformed(f"{path} should map each image's file name to an object with 'parts', as DelftBikes does.")
+    file_names = [check_name(name, f"{path}: image {i}") for i, name in enumerate(document)]
+    rows = [row for i, record in enumerate(document.values()) for row in _parts(record, i, file_names[i], path)]
+    names = PARTS if parts == "delftbikes" else tuple(sorted({row[1] for row in rows}))
+    label = {name: i for i, name in enumerate(names)}
+    for row in rows:
+        if row[1] not in label:
+            raise UnknownCategory(
+                f"{path}: image {file_names[row[0]]!r}: {row[1]!r} is not a part of DelftBikes; "
+                f"with other data use the option parts=any."
+            )
+    raw = np.array([row[3] for row in rows], dtype=np.float64).reshape(-1, 4)
+    sizes = np.array([_size(record) for record in document.values()], dtype=np.int64).reshape(-1, 2)
+    image = np.array([row[0] for row in rows], dtype=np.int64)
+
+    def name(row: int) -> str:
+        return f"{path}: image {file_names[rows[row][0]]!r}, part {rows[row][1]!r}"
+
+    check_numbers(raw, name)
+    boxes, frame = xywh_to_xyxy(raw), sizes[image].astype(np.float64)
+    check_frame(raw, boxes, frame, name)
+    _, odd = odd_boxes(boxes, frame, name)  # hints do not justify dropping a part
+    objects = Objects(
+        image=image,
+        boxes=boxes,
+        labels=np.array([label[row[1]] for row in rows], dtype=np.int64),
+        ids=np.arange(1, len(rows) + 1, dtype=np.int64),
+        record=np.arange(len(rows)),
+        states=tuple(row[2] for row in rows),
+    )
+    root = Path(given) if given else find_images(path, file_names)
+    ids = image_ids_from_names(file_names)
+    table = Table(root, file_names, ids, sizes, objects, sizes_are_hints=True, sample_ids=file_names)
+    fingerprint = digest("delftbikes", data, parts)
+    return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=odd)
+
+
+def _parts(record: dict[str, Any], image: int, file_name: str, path: Path) -> list[tuple[int, str, str, list[float]]]:
+    """``(image, part, state, [left, top, width, height])`` of one image, parts sorted by name."""
+    parts = record["parts"]
+    if not isinstance(parts, dict):
+        raise BadRecord(f"{path}: image {file_name!r}: 'parts' should map part names to parts. Got {parts!r:.60}.")
+    found: list[tuple[int, str, str, list[float]]] = []
+    for part, fields in sorted(parts.items()):
+        where = f"{path}: image {file_name!r}, part {part!r:.60}"
+        if not isinstance(fields, dict):
+            raise BadRecord(f"{where}: expected an object. Got {fields!r:.60}.")
+        state, box = fields.get("object_state"), fields.get("absolute_bounding_box")
+        if state not in STATES:
+            raise UnknownState(f"{where}: 'object_state' should be one of {', '.join(STATES)}. Got {state!r:.60}.")
+        numbers: list[Any] = [box.get(side) for side in _SIDES] if isinstance(box, dict) else [None]
+        if not all(type(x) is float or (type(x) is int and abs(x) < 1 << 62) for x in numbers):
+            raise BadRecord(f"{where}: 'absolute_bounding_box' should hold the numbers {', '.join(_SIDES)}.")
+        found.append((image, part, state, numbers))
+    return found
+
+
+def _size(record: dict[str, Any]) -> tuple[int, int]:
+    """Width and height as declared, or 0, 0."""
+    image = record.get("image")
+    sides: list[Any] = [image.get("width"), image.get("height")] if isinstance(image, dict) else [None, None]
+    if all(type(side) is int and 0 < side < 1 << 20 for side in sides):
+        return sides[0], sides[1]
+    return 0, 0

@@ -1,0 +1,162 @@
+"""Writing any data set as COCO: ``instances.json`` and ``images/``, plus ``delftbikes.json`` where parts have states.
+
+Image files are copied byte for byte; procedural images are written as PNG. The folder appears whole or not at all.
+Reading the export gives the same boxes, labels, crowd flags, areas, states and masks.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from misdetect.boxes import xyxy_to_xywh
+from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.delftbikes import STATES
+from misdetect.data.faults import BadMask, ExportRefused
+from misdetect.data.images import FileSource, ImageMissing, check_name, inside
+from misdetect.errors import BadArray
+
+
+def export_coco(dataset: Dataset, out: Path, *, progress: Callable[[int], None] | None = None) -> dict[str, int]:
+    """Write ``dataset`` to the folder ``out``, which must be absent or empty; returns counts of what was written.
+
+    Ids of images and annotations are kept where they are unique numbers, else numbered from 1. ``progress`` is called
+    with the number of images done.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ExportRefused(f"{out} exists and is not empty; choose another folder, or remove it.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+    except OSError as error:
+        raise ExportRefused(f"{out} cannot be written: {error.strerror}.") from error
+    try:
+        counts = _write(dataset, partial, progress)
+        partial.chmod(0o755)
+        if out.is_dir():
+            out.rmdir()
+        os.replace(partial, out)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return counts
+
+
+def _write(dataset: Dataset, folder: Path, progress: Callable[[int], None] | None) -> dict[str, int]:
+    images: list[dict[str, Any]] = []
+    objects: list[list[dict[str, Any]]] = []
+    bikes: dict[str, Any] = {}
+    taken: set[str] = set()
+    for number, sample in enumerate(dataset, start=1):
+        name = _write_image(sample, folder / "images", taken, number)
+        images.append({"id": sample.image_id, "file_name": name, "width": sample.width, "height": sample.height})
+        objects.append(_annotations(sample, dataset))
+        if (bike := _bike(sample, objects[-1], dataset)) is not None:
+            bikes[name] = bike
+        if progress is not None:
+            progress(number)
+    annotations = _numbered(images, objects)
+    categories = [{"id": i, "name": n} for i, n in zip(dataset.category_ids, dataset.names, strict=True)]
+    document = {
+        "info": {"description": f"Exported by misdetect from {dataset.spec}"},
+        "images": images,
+        "annotations": annotations,
+        "categories": categories,
+    }
+    _write_json(folder / "instances.json", document)
+    written = {"annotations": len(annotations), "images": len(images)}
+    if bikes and len(bikes) == len(images):
+        _write_json(folder / "delftbikes.json", bikes)
+        written["delftbikes_images"] = len(bikes)
+    return written
+
+
+def _write_json(path: Path, document: dict[str, Any]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(document, file, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_image(sample: Sample, folder: Path, taken: set[str], number: int) -> str:
+    """Copy or draw one image; returns its name below ``images/``. Names that clash get a number."""
+    source = sample.source
+    plain = check_name(sample.file_name or f"{sample.id}.png", f"image {sample.id!r}")
+    name = Path(plain)
+    if not isinstance(source, FileSource):
+        name = name.with_suffix(".png")
+    if name.as_posix() in taken:
+        name = name.with_name(f"{name.stem}-{number}{name.suffix}")
+    taken.add(name.as_posix())
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(source, FileSource):
+        real = inside(source.path, source.root)
+        try:
+            shutil.copyfile(real, target)
+        except FileNotFoundError:
+            raise ImageMissing(f"{source.path} does not exist; check the image folder in the data spec.") from None
+    else:
+        Image.fromarray(np.ascontiguousarray(source.read())).save(target, compress_level=1)
+    return name.as_posix()
+
+
+def _annotations(sample: Sample, dataset: Dataset) -> list[dict[str, Any]]:
+    """COCO records of one image, without ``image_id``; masks as compressed run lengths."""
+    truth = sample.truth
+    records: list[dict[str, Any]] = []
+    ids, crowd, areas = truth.ids, truth.crowd, truth.areas
+    if ids is None or crowd is None or areas is None:
+        raise BadArray(f"Image {sample.id!r}: its truth is incomplete.")
+    for i, box in enumerate(xyxy_to_xywh(truth.boxes).tolist()):
+        record: dict[str, Any] = {
+            "id": int(ids[i]),
+            "category_id": int(dataset.category_ids[int(truth.labels[i])]),
+            "bbox": box,
+            "area": float(areas[i]),
+            "iscrowd": int(crowd[i]),
+        }
+        if truth.masks is not None and truth.masks.has(i):
+            try:
+                record["segmentation"] = truth.masks.rle(i)
+            except BadArray as error:
+                raise BadMask(f"Image {sample.id!r}, annotation {record['id']}: {error}") from error
+        if truth.states is not None:
+            record["state"] = truth.states[i]
+        records.append(record)
+    return records
+
+
+def _numbered(images: list[dict[str, Any]], objects: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """All annotations, with ids that are unique numbers, as COCO tools expect; those that already are stay."""
+    ids = [image["id"] for image in images]
+    if not all(type(value) is int for value in ids) or len(set(ids)) < len(ids):
+        for number, image in enumerate(images, start=1):
+            image["id"] = number
+    annotations = [r | {"image_id": image["id"]} for image, rs in zip(images, objects, strict=True) for r in rs]
+    if len({record["id"] for record in annotations}) < len(annotations):
+        for number, record in enumerate(annotations, start=1):
+            record["id"] = number
+    return annotations
+
+
+def _bike(sample: Sample, records: list[dict[str, Any]], dataset: Dataset) -> dict[str, Any] | None:
+    """One image in the DelftBikes layout; None where that cannot hold it: no states, other states, a part twice."""
+    labels, states = sample.truth.labels.tolist(), sample.truth.states
+    if states is None or not set(states) <= set(STATES) or len(set(labels)) < len(labels):
+        return None
+    parts: dict[str, Any] = {}
+    for record, label, state in zip(records, labels, states, strict=True):
+        left, top, width, height = record["bbox"]
+        parts[dataset.names[label]] = {
+            "part_name": dataset.names[label],
+            "object_state": state,
+            "absolute_bounding_box": {"left": left, "top": top, "width": width, "height": height},
+        }
+    return {"image": {"channels": 3, "height": sample.height, "width": sample.width}, "parts": parts}

@@ -1,0 +1,158 @@
+"""The annotations of a whole data set as columns, from which samples are made one at a time.
+
+Every reader ends here. Tens of thousands of objects are a few arrays instead of as many dicts, masks stay in the form
+of the file until one is looked at, and an image's header is read only where the annotations do not declare its size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from misdetect.boxes import Bools, Floats, Ints
+from misdetect.data.dataset import Dataset, Sample, Warned
+from misdetect.data.images import FileSource, ImageMissing, image_size, inside
+from misdetect.detections import Truth
+from misdetect.masks import Masks, Segment
+
+ReadSegment = Callable[[int, int, int], Segment]
+"""``(record, width, height)`` to the mask of that record, where ``record`` is its place in the file."""
+
+
+@dataclass
+class Objects:
+    """Columns of ``N`` objects: ``image`` indexes the images, ``boxes`` are corners, ``record`` is the place in the
+    file. ``masked`` says which objects have a mask; ``None`` where the data has none at all.
+    """
+
+    image: Ints
+    boxes: Floats
+    labels: Ints
+    ids: Ints
+    record: Ints
+    crowd: Bools | None = None
+    areas: Floats | None = None
+    states: tuple[str, ...] | None = None
+    masked: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def take(self, rows: Ints) -> "Objects":
+        """The objects at ``rows``, in that order."""
+
+        def pick(column: Any) -> Any:
+            if isinstance(column, tuple):
+                return tuple(column[i] for i in rows)
+            return None if column is None else column[rows]
+
+        return Objects(**{name: pick(column) for name, column in vars(self).items()})
+
+
+@dataclass
+class Table:
+    """Images and their objects. ``sizes`` ``[M, 2]`` is width, height as declared, 0 where nothing is declared.
+
+    ``relative`` boxes are fractions of the image, scaled when a sample is made. ``sizes_are_hints`` marks data whose
+    declared sizes are unreliable: the file's own size counts, the declared one only where there is no file.
+    """
+
+    root: Path
+    file_names: Sequence[str]
+    image_ids: Sequence[int | str]
+    sizes: Ints
+    objects: Objects
+    segment: ReadSegment | None = None
+    relative: bool = False
+    sizes_are_hints: bool = False
+    sample_ids: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        order = np.argsort(self.objects.image, kind="stable")
+        if not np.array_equal(order, np.arange(len(order))):
+            self.objects = self.objects.take(order)
+        self._starts = np.searchsorted(self.objects.image, np.arange(len(self.file_names) + 1))
+
+    def dataset(
+        self,
+        spec: str,
+        names: Sequence[str],
+        *,
+        fingerprint: str,
+        category_ids: Sequence[int] | None = None,
+        warnings: Sequence[Warned] = (),
+    ) -> Dataset:
+        """The data set over this table."""
+        return Dataset(
+            spec,
+            names,
+            len(self.file_names),
+            self.sample,
+            fingerprint=fingerprint,
+            category_ids=category_ids,
+            warnings=warnings,
+        )
+
+    def sample(self, index: int) -> Sample:
+        """Image ``index`` with its truth. Reads nothing but, where no size is declared, the image's header."""
+        name = self.file_names[index]
+        path = self.root / name
+        width, height, declared = self._size(index, path)
+        return Sample(
+            id=str(self.image_ids[index]) if self.sample_ids is None else self.sample_ids[index],
+            source=FileSource(path, self.root, (width, height) if declared else None),
+            truth=self._truth(index, width, height),
+            width=width,
+            height=height,
+            image_id=self.image_ids[index],
+            file_name=name,
+        )
+
+    def _size(self, index: int, path: Path) -> tuple[int, int, bool]:
+        width, height = self.sizes[index].tolist()
+        known = width > 0 and height > 0
+        if known and not self.sizes_are_hints:
+            return width, height, True
+        try:
+            return *image_size(inside(path, self.root)), False
+        except ImageMissing:
+            if not known:
+                raise
+            return width, height, False
+
+    def _truth(self, index: int, width: int, height: int) -> Truth:
+        objects, rows = self.objects, slice(self._starts[index], self._starts[index + 1])
+        boxes = objects.boxes[rows]
+        areas = None if objects.areas is None else objects.areas[rows]
+        if self.relative:
+            boxes = boxes * [width, height, width, height]
+            areas = None if areas is None else areas * (width * height)
+        masks = None
+        if objects.masked is not None and self.segment is not None:
+            records = zip(objects.record[rows].tolist(), objects.masked[rows].tolist(), strict=True)
+            promises = [partial(self.segment, record, width, height) if has else None for record, has in records]
+            masks = Masks(promises, height, width)
+        return Truth(
+            boxes,
+            objects.labels[rows],
+            ids=objects.ids[rows],
+            crowd=None if objects.crowd is None else objects.crowd[rows],
+            areas=areas,
+            states=None if objects.states is None else objects.states[rows],
+            masks=masks,
+        )
+
+
+def image_ids_from_names(file_names: Sequence[str]) -> list[int | str]:
+    """What COCO results call these images: the number in the name, else the name without suffix, else the whole name.
+
+    One rule for all images of the data, the first under which no two are called the same.
+    """
+    stems = [Path(name).stem for name in file_names]
+    numbers = [int(stem) for stem in stems if stem.isdecimal() and len(stem) < 19]
+    if len(set(numbers)) == len(stems):
+        return list(numbers)
+    return list(stems) if len(set(stems)) == len(stems) else list(file_names)
