@@ -1,0 +1,92 @@
+"""``Paste``: an object laid over a picture by its mask, described before it is drawn.
+
+Hard paste, no blending (paper 1): a pixel comes from the cutout where its alpha is at least one half, else from the
+picture below. The description is the cache key; it renders only when a batch is filled.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import index
+from threading import Lock
+
+import cv2
+import numpy as np
+
+from misdetect.data.cutouts import Cutout
+from misdetect.errors import BadArray
+from misdetect.picture import Picture, Pixels, digest
+
+_OPAQUE = 128
+_KEEP = 8
+_drawn: "OrderedDict[str, Pixels]" = OrderedDict()
+_lock = Lock()
+
+
+def drawn_once(base: Picture) -> Pixels:
+    """``base`` rendered; the last few are kept, since a study pastes thousands of times on the same photo."""
+    with _lock:
+        if base.key in _drawn:
+            _drawn.move_to_end(base.key)
+            return _drawn[base.key]
+    pixels = base.render()
+    with _lock:
+        _drawn[base.key] = pixels
+        while len(_drawn) > _KEEP:
+            _drawn.popitem(last=False)
+    return pixels
+
+
+def _resized(rgba: Pixels, size: tuple[int, int]) -> Pixels:
+    """``rgba`` at ``size`` (width, height); colours are weighted by alpha, or the transparent would darken the edge."""
+    shrinks = size[0] * size[1] < rgba.shape[0] * rgba.shape[1]
+    weighted = rgba.astype(np.float32)
+    weighted[:, :, :3] *= weighted[:, :, 3:] / 255
+    weighted = cv2.resize(weighted, size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    weighted[:, :, :3] *= 255 / np.maximum(weighted[:, :, 3:], 1)
+    result: Pixels = np.clip(np.rint(weighted), 0, 255).astype(np.uint8)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Paste:
+    """``cutout`` on ``base`` with its top-left corner ``at`` (x, y), in pixels; ``size`` (width, height) resizes it.
+
+    Parts outside the picture are cut off. A ``size`` that is the cutout's own is no resize and becomes ``None``.
+    """
+
+    base: Picture = field(repr=False)
+    cutout: Cutout = field(repr=False)
+    at: tuple[int, int]
+    size: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            x, y = (index(v) for v in self.at)
+            size = None if self.size is None else tuple(index(v) for v in self.size)
+        except (TypeError, ValueError) as error:
+            raise BadArray(f"Expected at and size as two whole numbers each. Got {self.at} and {self.size}.") from error
+        if size is not None and (len(size) != 2 or min(size) < 1):
+            raise BadArray(f"Expected a paste size of at least 1x1 pixels. Got {'x'.join(map(str, size))}.")
+        object.__setattr__(self, "at", (x, y))
+        object.__setattr__(self, "size", None if size == self.cutout.size else size)
+
+    @cached_property
+    def key(self) -> str:
+        return digest("paste", self.base.key, self.cutout.key, self.at, self.size)
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Where the cutout's box lies: x0, y0, x1, y1 in pixels, not cut to the picture."""
+        width, height = self.size or self.cutout.size
+        return self.at[0], self.at[1], self.at[0] + width, self.at[1] + height
+
+    def render(self) -> Pixels:
+        image = drawn_once(self.base).copy()
+        rgba = self.cutout.rgba if self.size is None else _resized(self.cutout.rgba, self.size)
+        x0, y0, x1, y1 = self.box
+        left, top, right, bottom = max(x0, 0), max(y0, 0), min(x1, image.shape[1]), min(y1, image.shape[0])
+        if left < right and top < bottom:
+            patch = rgba[top - y0 : bottom - y0, left - x0 : right - x0]
+            np.copyto(image[top:bottom, left:right], patch[:, :, :3], where=patch[:, :, 3:] >= _OPAQUE)
+        return image
