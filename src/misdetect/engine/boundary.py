@@ -1,0 +1,104 @@
+"""The boundary between misdetect and a detector it did not write: nothing a detector returns is taken on trust.
+
+Wrong lengths, NaN, labels without a name and boxes that miss the image altogether become a ``DetectorFailed`` with the
+cause. A box that merely sticks out of the image is cut to it and counted, since many detectors do not clip.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from misdetect.boxes import Floats, clip
+from misdetect.detections import Detections
+from misdetect.detectors.candidates import Candidates
+from misdetect.errors import BadArray, DetectorFailed
+
+_TOLERANCE = 0.5
+"""Pixels by which a box may stick out without being counted: regression noise at the border, not a mistake."""
+
+
+def check_batch(answers: object, count: int) -> Sequence[Any]:
+    """``answers`` as a sequence of ``count`` entries, or a ``DetectorFailed``."""
+    if (
+        isinstance(answers, (str, bytes, dict))
+        or not hasattr(answers, "__len__")
+        or not hasattr(answers, "__getitem__")
+    ):
+        raise DetectorFailed(f"the detector returned {type(answers).__name__} instead of a list, one entry per image.")
+    if len(answers) != count:
+        raise DetectorFailed(f"the detector returned {len(answers)} results for {count} images.")
+    return answers  # type: ignore[return-value]
+
+
+def check_detections(answer: object, height: int, width: int, classes: int) -> tuple[Detections, int]:
+    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it."""
+    try:
+        found = Detections.of(answer)
+        _check_masks(found, height, width)
+    except BadArray as error:
+        raise DetectorFailed(f"the detector returned invalid detections: {error}") from error
+    except Exception as error:  # the answer is a stranger's object: whatever looking at it may raise
+        raise DetectorFailed(
+            f"the detector returned {type(answer).__name__}, and reading it raised {type(error).__name__}: {error}"
+        ) from error
+    if not len(found):
+        return found, 0
+    if found.labels.max() >= classes:
+        raise DetectorFailed(f"the detector returned label {found.labels.max()}, but has only {classes} names.")
+    x0, y0, x1, y1 = found.boxes.T
+    # only what lies beyond the edge: detectors that clip for themselves leave flat boxes on it
+    outside = (x0 > width) | (y0 > height) | (x1 < 0) | (y1 < 0)
+    if outside.any():
+        box = [round(float(v), 1) for v in found.boxes[int(outside.argmax())]]
+        raise DetectorFailed(
+            f"the detector returned the box {box}, outside the {width}x{height} image; "
+            "boxes are x0, y0, x1, y1 in pixels of the image it was given."
+        )
+    sticking = (x0 < 0) | (y0 < 0) | (x1 > width) | (y1 > height)
+    if not sticking.any():
+        return found, 0
+    far = (x0 < -_TOLERANCE) | (y0 < -_TOLERANCE) | (x1 > width + _TOLERANCE) | (y1 > height + _TOLERANCE)
+    cut = Detections(clip(found.boxes, width, height), found.scores, found.labels, found.masks)
+    return cut, int(np.count_nonzero(far))
+
+
+def _check_masks(found: Detections, height: int, width: int) -> None:
+    """Masks have the image's size, and those that came encoded can be decoded."""
+    masks = found.masks
+    if masks is None:
+        return
+    if (masks.height, masks.width) != (height, width):
+        raise BadArray(
+            f"Expected masks of the image's size, {width}x{height}. Got masks of {masks.width}x{masks.height}."
+        )
+    for _ in masks:
+        pass
+
+
+def check_candidates(answer: object, classes: int) -> Candidates:
+    """``answer`` if it is ``Candidates`` over the detector's classes with finite boxes and scores."""
+    if not isinstance(answer, Candidates):
+        raise DetectorFailed(f"the detector's trace returned {type(answer).__name__} instead of Candidates.")
+    if answer.scores.shape[1] != classes:
+        raise DetectorFailed(f"the detector's trace has {answer.scores.shape[1]} classes, but {classes} names.")
+    for name in ("proposals", "refined", "scores", "background", "class_boxes", "objectness", "class_scores"):
+        value = getattr(answer, name)
+        if value is not None and not np.isfinite(value).all():
+            raise DetectorFailed(f"the detector's trace has {name} that are not finite.")
+    return answer
+
+
+def check_gradient(answer: Any, pixels: Floats) -> tuple[float, Floats]:
+    """``(loss, slope)`` with a finite loss and a finite slope of the image's shape."""
+    try:
+        loss, slope = float(answer[0]), np.asarray(answer[1])
+        if slope.dtype.kind != "f":
+            raise TypeError(f"a gradient of {slope.dtype}")
+    except Exception as error:  # as above
+        raise DetectorFailed(f"the detector's gradient is not a loss and an array of floats: {error}") from error
+    if slope.shape != pixels.shape:
+        raise DetectorFailed(f"the detector's gradient has shape {list(slope.shape)}, the image {list(pixels.shape)}.")
+    if not (np.isfinite(loss) and np.isfinite(slope).all()):
+        raise DetectorFailed("the detector's gradient is not finite.")
+    return loss, slope

@@ -1,0 +1,200 @@
+"""Predictions by content: a question that was answered once is not asked again, in this run or any later one.
+
+One SQLite file holds encoded ``Detections`` under a hash of (detector fingerprint, picture key). It is bounded, least
+recently used go first, and several processes share it. It can only save time: where it is locked, full or broken it
+turns itself off and the run goes on.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from misdetect.detections import Detections
+from misdetect.masks import Masks
+
+DEFAULT_BYTES = 1 << 30
+_TOUCH_AFTER = 3600 * 10**9
+"""Nanoseconds after which a hit renews an entry's age; finer would turn every read into a write."""
+_WRITE_EVERY = 0.25
+_PATIENCE = 5.0
+"""Seconds to wait for another process's write."""
+_ASK_AT_ONCE = 500
+_CHECK_BYTES = 8
+
+
+def default_path() -> Path:
+    """``$MISDETECT_CACHE``, or ``misdetect/predictions.sqlite`` in the user's cache folder."""
+    if "MISDETECT_CACHE" in os.environ:
+        return Path(os.environ["MISDETECT_CACHE"])
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "misdetect" / "predictions.sqlite"
+
+
+def encode(detections: Detections) -> bytes:
+    """``detections`` as bytes with a checksum; exact, the same for the same detections."""
+    n = len(detections)
+    data = n.to_bytes(4, "little")
+    data += detections.boxes.tobytes() + detections.scores.tobytes() + detections.labels.tobytes()
+    if detections.masks is not None:
+        masks = {
+            "size": [detections.masks.height, detections.masks.width],
+            "counts": [detections.masks.rle(i)["counts"] for i in range(n)],
+        }
+        data += json.dumps(masks).encode()
+    return _checksum(data) + data
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECK_BYTES).digest()
+
+
+def decode(data: bytes) -> Detections:
+    """The inverse of ``encode``; a ``ValueError`` where the bytes have changed."""
+    check, data = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
+    if check != _checksum(data):
+        raise ValueError("an entry does not have the checksum it was written with")
+    n = int.from_bytes(data[:4], "little")
+    columns = np.frombuffer(data, dtype=np.float64, count=5 * n, offset=4)
+    labels = np.frombuffer(data, dtype=np.int64, count=n, offset=4 + 40 * n)
+    tail, masks = data[4 + 48 * n :], None
+    if tail:
+        stored = json.loads(tail)
+        masks = Masks([{"size": stored["size"], "counts": c} for c in stored["counts"]], *stored["size"])
+    return Detections(columns[: 4 * n].reshape(n, 4), columns[4 * n :], labels, masks)
+
+
+class Cache:
+    """A bounded store of detections on disk; ``problem`` says why it is off, if it is."""
+
+    def __init__(self, path: Path | None = None, max_bytes: int = DEFAULT_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.problem: str | None = None
+        self._db: sqlite3.Connection | None = None
+        self._pending: dict[str, bytes] = {}
+        self._renewed: set[str] = set()
+        self._written = time.monotonic()
+        self.path = path
+        try:
+            self.path = path or default_path()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = _open(self.path)
+        except (sqlite3.Error, OSError, RuntimeError) as error:
+            self._off(error)
+
+    def get(self, keys: Iterable[str]) -> dict[str, Detections]:
+        """What is known of ``keys``."""
+        wanted = list(keys)
+        if self._db is None or not wanted:
+            return {}
+        stale = time.time_ns() - _TOUCH_AFTER
+        found: dict[str, Detections] = {}
+        try:
+            for start in range(0, len(wanted), _ASK_AT_ONCE):
+                some = wanted[start : start + _ASK_AT_ONCE]
+                found.update((key, decode(self._pending[key])) for key in some if key in self._pending)
+                marks = ",".join("?" * len(some))
+                rows = self._db.execute(f"SELECT key, value, used FROM predictions WHERE key IN ({marks})", some)
+                for key, value, used in rows:
+                    try:
+                        found[key] = decode(value)
+                    except (ValueError, TypeError, KeyError):  # damaged, or of another version: asked again, replaced
+                        continue
+                    if used < stale:
+                        self._renewed.add(key)
+            self._write_if_due()
+        except sqlite3.Error as error:
+            self._off(error)
+            return {}
+        return found
+
+    def put(self, found: Mapping[str, Detections]) -> None:
+        """Remember ``found``; it reaches the disk at once, or with the next of a quick succession, or at ``close``."""
+        if self._db is None or not found:
+            return
+        self._pending.update((key, encode(value)) for key, value in found.items())
+        try:
+            self._write_if_due()
+        except sqlite3.Error as error:
+            self._off(error)
+
+    def close(self) -> None:
+        """Write what is pending."""
+        if self._db is not None:
+            try:
+                self._write(self._db)
+                self._db.close()
+            except sqlite3.Error as error:
+                self._off(error)
+            self._db = None
+
+    def _write_if_due(self) -> None:
+        if self._db is not None and time.monotonic() - self._written > _WRITE_EVERY:
+            self._write(self._db)
+
+    def _write(self, db: sqlite3.Connection) -> None:
+        """One short transaction: the lock is never held while a detector works, since others wait for it."""
+        if self._pending or self._renewed:
+            now = time.time_ns()
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany(
+                "INSERT OR REPLACE INTO predictions VALUES (?, ?, ?)",
+                [(key, value, now) for key, value in self._pending.items()],
+            )
+            db.executemany("UPDATE predictions SET used = ? WHERE key = ?", [(now, key) for key in self._renewed])
+            db.execute("COMMIT")
+            self._pending, self._renewed = {}, set()
+        self._written = time.monotonic()
+        while _live_bytes(db) > self.max_bytes:
+            count = db.execute("SELECT count(*) FROM predictions").fetchone()[0]
+            if not count:
+                return
+            db.execute(
+                "DELETE FROM predictions WHERE key IN (SELECT key FROM predictions ORDER BY used, key LIMIT ?)",
+                (max(1, count // 10),),
+            )
+
+    def _off(self, error: Exception) -> None:
+        self.problem = f"the prediction cache {self.path} is off: {error}"
+        self._pending, self._renewed = {}, set()
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:  # SQLite does not wait here while another process makes the same change
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS predictions (key TEXT PRIMARY KEY, value BLOB, used INTEGER) WITHOUT ROWID"
+        )
+        db.execute("CREATE INDEX IF NOT EXISTS by_age ON predictions (used)")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _live_bytes(db: sqlite3.Connection) -> int:
+    """Bytes of the file that are in use; freed pages are used again before the file grows."""
+    pages, free, size = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)

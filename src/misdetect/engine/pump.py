@@ -1,0 +1,362 @@
+"""The pump: runs many cases at once against one detector.
+
+It advances the generators of cases, gathers what they ask into batches, answers from memory and cache where it can,
+charges the budget for the rest, renders a batch while the detector works on the one before, checks what comes back, and
+resumes the generators. Cases are independent of each other, so their rows do not depend on how they were batched.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Protocol
+
+from misdetect.detections import Detections
+from misdetect.detectors.protocols import Loss
+from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
+from misdetect.engine.budget import Budget
+from misdetect.engine.cache import Cache
+from misdetect.engine.requests import Answer, Case, Detect, Gradient, Request, Row, Steps, Study, Trace
+from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
+from misdetect.picture import digest
+
+_REMEMBERED = 4096
+"""Answers kept in memory, for detectors whose predictions may not be cached on disk."""
+_RETRIES = 1
+"""How often a single image is asked again after the detector failed on it."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A case that is done: its rows, or the reason it has none."""
+
+    case: Case
+    rows: list[Row]
+    error: str | None = None
+
+
+class CaseSource(Protocol):
+    """Where cases come from; ``next`` may say "not yet" with ``None`` unless asked to block."""
+
+    def next(self, block: bool) -> Case | None:
+        """The next case; raises ``StopIteration`` when there are no more."""
+        ...
+
+
+class _Listed:
+    def __init__(self, cases: Iterable[Case]) -> None:
+        self._cases = iter(cases)
+
+    def next(self, block: bool) -> Case | None:
+        return next(self._cases)
+
+
+@dataclass(eq=False)
+class _Active:
+    """A case under way: ``answers[i]`` is filled until none is ``missing``."""
+
+    case: Case
+    steps: Steps
+    single: bool = True
+    answers: list[Any] = field(default_factory=list)
+    missing: int = 0
+
+
+@dataclass(eq=False)
+class _Ask:
+    """A distinct question and everyone who waits for its answer."""
+
+    request: Request
+    key: str | None
+    waiting: list[tuple[_Active, int]]
+
+
+@dataclass(eq=False)
+class _Flight:
+    """A batch on its way to the detector; its thread leaves the answers and their cost in ``result``."""
+
+    asks: list[_Ask]
+    images: list[Any]
+    result: tuple[list[Any], "Counter[str]"] | None = None
+
+
+class Pump:
+    """Runs cases of ``study`` against ``detector``; iterate ``run(cases)`` for what is finished.
+
+    ``stats`` counts: ``queries`` (sent to the detector), ``cached``, ``shared`` (identical questions asked once),
+    ``retried``, ``clipped`` (boxes cut to the image) and ``detector_seconds``. ``spent``: the budget ended it.
+    """
+
+    def __init__(
+        self,
+        detector: Any,
+        study: Study,
+        *,
+        batch_size: int | None = None,
+        cache: Cache | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self.detector, self.study, self.cache = detector, study, cache
+        self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
+        self.stats: Counter[str] = Counter()
+        self.spent = False
+        # an endpoint pays for its retries too, so it charges the budget itself, attempt by attempt
+        self.budget: Budget | None = None if hasattr(detector, "budget") else budget
+        if budget is not None and hasattr(detector, "budget"):
+            detector.budget = budget
+        self._fingerprint = getattr(detector, "fingerprint", None)
+        self._concurrency = max(1, int(getattr(detector, "concurrency", 1)))
+        self._max_active = 4 * self.batch_size * (self._concurrency + 1)
+        self._pending: dict[str, _Ask] = {}
+        self._queues: dict[type, deque[_Ask]] = {Detect: deque(), Trace: deque(), Gradient: deque()}
+        self._remembered: OrderedDict[str, Detections] = OrderedDict()
+        self._active: set[_Active] = set()
+        self._ready: deque[tuple[_Active, Any]] = deque()
+
+    def run(self, cases: Iterable[Case] | CaseSource) -> Iterator[Finished]:
+        """Yield each case as it finishes. Stops early, with ``spent`` set, when the budget is used up."""
+        source: CaseSource = cases if hasattr(cases, "next") else _Listed(cases)  # type: ignore[assignment]
+        in_flight: dict[Future[None], _Flight] = {}
+        flights: list[_Flight] = []  # known before they start, so that an interruption loses none
+        exhausted = False
+        executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="detector")
+        executor.submit(int).result()  # interrupted while it starts a thread, the executor would never wait for it
+        try:
+            while True:
+                while self._ready:
+                    yield from self._advance(*self._ready.popleft())
+                if not exhausted and not self.spent and len(self._active) < self._max_active and not self._backlog():
+                    try:
+                        case = source.next(block=not self._active)
+                    except StopIteration:
+                        exhausted = True
+                    else:
+                        if case is not None:
+                            yield from self._start(case)
+                            continue
+                if len(in_flight) <= self._concurrency:
+                    batch = self._next_batch(fill=not exhausted and len(self._active) < self._max_active)
+                    if batch is None and not in_flight:
+                        batch = self._next_batch(fill=False)
+                    if batch is not None:
+                        asks, images = self._prepare(batch)
+                        if asks:
+                            self.stats["queries"] += len(asks)
+                            flights.append(_Flight(asks, images))
+                            in_flight[executor.submit(self._call, flights[-1])] = flights[-1]
+                        continue
+                if in_flight:
+                    done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+                        flight = in_flight.pop(future)
+                        self._receive(flight)
+                        flights.remove(flight)
+                elif not self._ready and (self.spent or exhausted):
+                    return
+        except BaseException:
+            if flights and hasattr(self.detector, "close"):  # an endpoint may take minutes to answer: hang up
+                self.detector.close()
+            raise
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
+            for flight in flights:  # answers that came too late for their case still go into the cache
+                self._receive(flight)
+            if self.cache is not None:
+                self.cache.close()
+
+    def _backlog(self) -> bool:
+        """Whether enough is asked already to keep the detector busy."""
+        return any(len(queue) >= 2 * self.batch_size for queue in self._queues.values())
+
+    # Cases.
+
+    def _start(self, case: Case) -> Iterator[Finished]:
+        active = _Active(case, self.study.run(case))
+        self._active.add(active)
+        yield from self._advance(active, None)
+
+    def _advance(self, active: _Active, answer: Any) -> Iterator[Finished]:
+        """Resume a case with ``answer`` (an exception is raised inside it) and take down what it asks next."""
+        try:
+            asks = active.steps.throw(answer) if isinstance(answer, Exception) else active.steps.send(answer)
+        except StopIteration as stop:
+            self._active.discard(active)
+            yield Finished(active.case, list(stop.value or ()))
+            return
+        except MisdetectError as error:
+            self._active.discard(active)
+            yield Finished(active.case, [], f"{error.kind}: {error}")
+            return
+        active.single = isinstance(asks, (Detect, Trace, Gradient))
+        requests: Sequence[Request] = [asks] if active.single else list(asks)  # type: ignore[list-item, arg-type]
+        active.answers = [None] * len(requests)
+        active.missing = len(requests)
+        if not requests:
+            self._ready.append((active, []))
+        for slot, request in enumerate(requests):
+            self._ask(request, active, slot)
+
+    def _ask(self, request: Request, active: _Active, slot: int) -> None:
+        key = None
+        if not isinstance(request, Gradient):
+            try:
+                key = digest(self._fingerprint, type(request).__name__, request.picture.key)
+            except MisdetectError as error:  # the photo behind the picture cannot be read
+                self._answer(active, slot, error)
+                return
+            if key in self._remembered:
+                self._remembered.move_to_end(key)
+                self.stats["shared"] += 1
+                self._answer(active, slot, self._remembered[key])
+                return
+            if key in self._pending:
+                self.stats["shared"] += 1
+                self._pending[key].waiting.append((active, slot))
+                return
+        ask = _Ask(request, key, [(active, slot)])
+        if key is not None:
+            self._pending[key] = ask
+        self._queues[type(request)].append(ask)
+
+    def _answer(self, active: _Active, slot: int, answer: Answer | Exception) -> None:
+        active.answers[slot] = answer
+        active.missing -= 1
+        if active.missing == 0:
+            failed = next((a for a in active.answers if isinstance(a, Exception)), None)
+            self._ready.append((active, failed or (active.answers[0] if active.single else active.answers)))
+
+    def _settle(self, ask: _Ask, answer: Answer | Exception) -> None:
+        if ask.key is not None:
+            self._pending.pop(ask.key, None)
+            if isinstance(answer, Detections) and answer.masks is None:  # masks would fill the memory
+                self._remembered[ask.key] = answer
+                if len(self._remembered) > _REMEMBERED:
+                    self._remembered.popitem(last=False)
+        for active, slot in ask.waiting:
+            self._answer(active, slot, answer)
+
+    # Batches.
+
+    def _next_batch(self, fill: bool) -> list[_Ask] | None:
+        """The next batch; with ``fill`` only a full one. Questions the cache can answer do not take a place in it."""
+        kind, queue = max(self._queues.items(), key=lambda item: len(item[1]))
+        if not queue or (fill and len(queue) < self.batch_size):
+            return None
+        batch: list[_Ask] = []
+        while queue and len(batch) < self.batch_size:
+            drawn = [queue.popleft() for _ in range(min(self.batch_size - len(batch), len(queue)))]
+            known: dict[str, Detections] = {}
+            if kind is Detect and self.cache is not None and self._fingerprint:
+                known = self.cache.get([ask.key for ask in drawn if ask.key])
+            for ask in drawn:
+                if ask.key in known:
+                    self.stats["cached"] += 1
+                    self._settle(ask, known[ask.key])
+                else:
+                    batch.append(ask)
+        return batch
+
+    def _prepare(self, batch: list[_Ask]) -> tuple[list[_Ask], list[Any]]:
+        """Render and charge ``batch``: what may really be sent, and its images."""
+        images: list[Any] = []
+        asks: list[_Ask] = []
+        for ask in batch:
+            try:
+                images.append(ask.request if isinstance(ask.request, Gradient) else ask.request.picture.render())
+                asks.append(ask)
+            except MisdetectError as error:
+                self._settle(ask, error)
+        if self.budget is not None and asks:
+            allowed = self.budget.grant(len(asks))
+            self.spent = self.spent or allowed < len(asks)
+            asks, images = asks[:allowed], images[:allowed]
+        return asks, images
+
+    def _call(self, flight: _Flight) -> None:
+        """Runs in the detector's thread: one answer or one exception per image, and what it cost."""
+        asks, images = flight.asks, flight.images
+        cost: Counter[str] = Counter()
+        started = perf_counter()
+        answers = self._try(asks, images)
+        if isinstance(answers, Exception):  # find out which image it is, and spare the others
+            answers = [self._retry(ask, image, answers, cost) for ask, image in zip(asks, images, strict=True)]
+        cost["detector_seconds"] = perf_counter() - started  # type: ignore[assignment]
+        flight.result = answers, cost
+
+    def _retry(self, ask: _Ask, image: Any, failure: Exception, cost: Counter[str]) -> Any:
+        for _ in range(_RETRIES):
+            if self.budget is not None and not self.budget.grant(1):
+                return BudgetSpent("the budget is spent.")
+            cost["retried"] += 1
+            answer = self._try([ask], [image])
+            if not isinstance(answer, Exception):
+                return answer[0]
+            failure = answer
+        return failure
+
+    def _try(self, asks: list[_Ask], images: list[Any]) -> "list[Any] | Exception":
+        ask: dict[type, Callable[[list[Any]], Any]] = {
+            Detect: lambda batch: self._look("detect", asks, batch),
+            Trace: lambda batch: self._look("trace", asks, batch),
+            Gradient: self._gradient,
+        }
+        try:
+            return list(check_batch(ask[type(asks[0].request)](images), len(images)))
+        except MisdetectError as error:
+            return error
+        except Exception as error:  # whatever a stranger's detector may raise
+            return DetectorFailed(f"the detector raised {type(error).__name__}: {str(error)[:300]}")
+
+    def _look(self, method: str, asks: list[_Ask], images: list[Any]) -> Any:
+        """A detector that offers ``detect_pictures`` or ``trace_pictures`` is given the descriptions of the edits too:
+        the glass box, which must know what was pasted, or one that recomputes only what changed."""
+        described = getattr(self.detector, f"{method}_pictures", None)
+        if described is None:
+            return getattr(self.detector, method)(images)
+        return described([ask.request.picture for ask in asks if not isinstance(ask.request, Gradient)], images)
+
+    def _gradient(self, requests: list[Gradient]) -> list[Any]:
+        by_loss: dict[Loss, list[int]] = {}
+        for i, request in enumerate(requests):
+            by_loss.setdefault(request.loss, []).append(i)
+        results: dict[int, Any] = {}
+        for loss, chosen in by_loss.items():
+            values, slopes = self.detector.gradient(
+                [requests[i].pixels for i in chosen], [requests[i].truth for i in chosen], loss
+            )
+            results.update(zip(chosen, zip(values, slopes, strict=True), strict=True))
+        return [results[i] for i in range(len(requests))]
+
+    def _receive(self, flight: _Flight) -> None:
+        """Check what the detector said and hand it to those who asked."""
+        if flight.result is None:  # never started
+            return
+        answers, cost = flight.result
+        self.stats.update(cost)
+        fresh: dict[str, Detections] = {}
+        for ask, image, answer in zip(flight.asks, flight.images, answers, strict=True):
+            if isinstance(answer, BudgetSpent):  # the case stays open: a larger budget resumes it
+                self.spent = True
+                continue
+            checked = self._check(ask.request, image, answer)
+            if isinstance(checked, Detections) and ask.key is not None and self._fingerprint:
+                fresh[ask.key] = checked
+            self._settle(ask, checked)
+        if self.cache is not None:
+            self.cache.put(fresh)
+
+    def _check(self, request: Request, image: Any, answer: Any) -> Answer | Exception:
+        if isinstance(answer, Exception):
+            return answer if isinstance(answer, MisdetectError) else DetectorFailed(f"the detector failed: {answer}")
+        try:
+            if isinstance(request, Detect):
+                detections, cut = check_detections(answer, image.shape[0], image.shape[1], len(self.detector.names))
+                self.stats["clipped"] += cut
+                return detections
+            if isinstance(request, Trace):
+                return check_candidates(answer, len(self.detector.names))
+            return check_gradient(answer, image.pixels)
+        except DetectorFailed as error:
+            return error

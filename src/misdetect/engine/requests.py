@@ -1,0 +1,85 @@
+"""What a study may ask of a detector, and what a study is.
+
+A study never calls a detector. Each case is a generator that yields a request (or a list of them, answered as a list)
+and receives the answer; what it returns are its rows. So the same search code is adaptive and batched, and is tested
+without any detector at all: send it made-up answers.
+"""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from misdetect.boxes import Floats
+from misdetect.detections import Detections, Truth
+from misdetect.detectors.candidates import Candidates
+from misdetect.detectors.protocols import Loss
+from misdetect.picture import Picture
+
+
+@dataclass(frozen=True)
+class Detect:
+    """What does the detector see in ``picture``? Answer: ``Detections``."""
+
+    picture: Picture
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happens inside the detector on ``picture``? Answer: ``Candidates``."""
+
+    picture: Picture
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Loss value and slope at ``pixels`` (``[H, W, 3]`` float32, 0..255). Answer: ``(float, [H, W, 3] array)``."""
+
+    pixels: Floats
+    truth: Truth
+    loss: Loss
+
+
+Request = Detect | Trace | Gradient
+Answer = Detections | Candidates | tuple[float, Floats]
+Asks = Request | Sequence[Request]
+Row = Mapping[str, Any]
+Steps = Generator[Asks, Any, Iterable[Row]]
+"""A running case: yields what it asks, is sent the answers, returns its rows."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A unit of work. ``index`` is its place in the study's order and ``id`` names it for people; both depend only on
+    data, settings and seed. ``content`` is a small picklable value that the study understands."""
+
+    index: int
+    id: str
+    content: Any = field(default=None, repr=False)
+
+
+class Study(Protocol):
+    """Turns data into cases and runs one case at a time. It must be picklable: workers get their own copy."""
+
+    @property
+    def name(self) -> str:
+        """The verb."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of its rows; the engine adds ``case_index``, ``case``, ``row`` and ``error``."""
+        ...
+
+    def cases(self) -> Iterable[Case]:
+        """All cases in order, lazily."""
+        ...
+
+    def __len__(self) -> int:
+        """How many cases there are."""
+        ...
+
+    def run(self, case: Case) -> Steps:
+        """The generator of one case."""
+        ...

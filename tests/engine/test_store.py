@@ -1,0 +1,251 @@
+"""The run directory: what is written is what is read, whatever happens in between."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from toys import ChainStudy, SumDetector, chain_rows, picture
+
+from misdetect.engine import run_study
+from misdetect.engine.budget import Budget
+from misdetect.engine.cache import Cache
+from misdetect.engine.pump import Pump
+from misdetect.engine.requests import Detect
+from misdetect.engine.store import Run
+from misdetect.errors import BadData, BadImage, DetectorFailed, RunBusy, RunMismatch
+
+HERE = Path(__file__).parent
+
+
+def go(out, study=None, detector=None, **options):
+    study = study or ChainStudy()
+    return run_study(study, detector or SumDetector(), out, {"count": study.count}, cached=False, **options)
+
+
+def test_rows_are_those_of_one_case_at_a_time(tmp_path):
+    outcome = go(tmp_path / "run", flush_seconds=0)
+    assert outcome.run.table().to_pylist() == chain_rows(40)
+    assert (outcome.cases, outcome.done, outcome.failed) == (40, 40, 0)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) > 1
+
+
+def test_a_finished_run_asks_nothing_again(tmp_path):
+    go(tmp_path / "run")
+    detector = SumDetector()
+    outcome = go(tmp_path / "run", detector=detector)
+    assert detector.batches == []
+    assert outcome.done == 40
+
+
+def test_cases_without_rows_are_done_too(tmp_path):
+    run = go(tmp_path / "run").run
+    assert run.done() == set(range(40))
+    assert {r["case_index"] for r in chain_rows(40)} != set(range(40))
+
+
+def test_another_run_is_refused_with_what_differs(tmp_path):
+    go(tmp_path / "run")
+    with pytest.raises(RunMismatch, match="count was 40, now 41"):
+        go(tmp_path / "run", ChainStudy(41))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious.txt").write_text("mine")
+    with pytest.raises(RunMismatch, match="not a run directory"):
+        go(tmp_path / "other")
+    with pytest.raises(BadData, match=r"no run\.json"):
+        Run.open(tmp_path / "nowhere")
+
+
+def test_two_writers_at_once_are_refused(tmp_path):
+    study = ChainStudy()
+    first = Run.start(tmp_path / "run", {"study": "chain", "count": 40}, study.schema)
+    with pytest.raises(RunBusy):
+        go(tmp_path / "run", study)
+    first.close()
+    go(tmp_path / "run", study)
+
+
+def test_failed_cases_are_kept_apart(tmp_path):
+    class Touchy(SumDetector):
+        def detect(self, images):
+            if any(image.mean() < 127.5 for image in images):
+                raise ValueError("too dark")
+            return super().detect(images)
+
+    outcome = go(tmp_path / "run", detector=Touchy())
+    errors = outcome.run.errors().to_pylist()
+    dark = sorted({r["case_index"] for r in chain_rows(40) if r["score"] < 0.5})
+    assert [e["case_index"] for e in errors] == dark
+    assert outcome.failed == len(dark)
+    assert all("too dark" in e["error"] for e in errors)
+    assert outcome.run.table().to_pylist() == [r for r in chain_rows(40) if r["case_index"] not in dark]
+
+
+def test_only_a_run_in_which_nothing_worked_fails(tmp_path):
+    class Dead(SumDetector):
+        def detect(self, images):
+            raise OSError("unplugged")
+
+    class Asking(ChainStudy):
+        def cases(self):
+            return (case for case in super().cases() if case.index % 6)
+
+    with pytest.raises(DetectorFailed, match="unplugged"):
+        go(tmp_path / "run", Asking(), Dead())
+
+
+def test_where_every_image_is_unreadable_the_data_is_at_fault(tmp_path):
+    class Torn:
+        key = "torn"
+
+        def render(self):
+            raise BadImage("a.jpg is torn.")
+
+    class Blind(ChainStudy):
+        def run(self, case):
+            yield Detect(Torn())
+            return []
+
+    with pytest.raises(BadImage, match="torn"):
+        go(tmp_path / "run", Blind())
+
+
+def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path):
+    """Two batches are under way when the interruption strikes; the second sitting asks neither again."""
+
+    class Endless(ChainStudy):
+        def run(self, case):
+            yield Detect(picture(case.index))
+            return []
+
+    study, asked = Endless(8), []
+
+    class Slow(SumDetector):
+        def detect(self, images):
+            asked.extend(float(image.mean()) for image in images)
+            if len(asked) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.3)
+            return super().detect(images)
+
+    def sitting():
+        cache = Cache(tmp_path / "cache.sqlite")
+        return list(Pump(Slow(fingerprint="slow", batch_size=2), study, cache=cache).run(study.cases()))
+
+    with pytest.raises(KeyboardInterrupt):
+        sitting()
+    before = list(asked)
+    assert before
+    sitting()
+    assert len(asked) == len(set(asked)) == 8
+
+
+def test_a_spent_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path):
+    file = tmp_path / "budget"
+    outcome = go(tmp_path / "run", budget=Budget(queries=9, path=file))
+    assert outcome.stopped == "budget"
+    assert outcome.done < 40
+    outcome = go(tmp_path / "run", budget=Budget(queries=10_000, path=file))
+    assert outcome.stopped is None
+    assert outcome.run.table().to_pylist() == chain_rows(40)
+
+
+def test_an_exception_midway_leaves_what_was_finished(tmp_path):
+    class Interrupting(SumDetector):
+        calls = 0
+
+        def detect(self, images):
+            self.calls += 1
+            if self.calls == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+            return super().detect(images)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "run", detector=Interrupting())
+    kept = Run.open(tmp_path / "run").done()
+    assert 0 < len(kept) < 40
+    assert go(tmp_path / "run").run.table().to_pylist() == chain_rows(40)
+
+
+def test_two_workers_give_the_same_rows(tmp_path):
+    one = go(tmp_path / "one", ChainStudy(150))
+    two = go(tmp_path / "two", ChainStudy(150), make_detector=SumDetector, workers=2)
+    assert two.run.table().equals(one.run.table())
+    assert two.stats["queries"] >= one.stats["queries"]
+
+
+def test_a_worker_that_cannot_build_its_detector_says_why(tmp_path):
+    with pytest.raises(DetectorFailed, match="no such weights"):
+        go(tmp_path / "run", make_detector=fail_to_build, workers=2)
+
+
+def fail_to_build():
+    raise DetectorFailed("no such weights")
+
+
+def test_a_worker_that_dies_is_noticed_and_the_run_resumes(tmp_path):
+    with pytest.raises(DetectorFailed, match="worker process died"):
+        go(tmp_path / "run", make_detector=die_later, workers=2)
+    assert go(tmp_path / "run").run.table().to_pylist() == chain_rows(40)
+
+
+class Suicidal(SumDetector):
+    def detect(self, images):
+        if len(self.batches) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().detect(images)
+
+
+def die_later():
+    return Suicidal(batch_size=1)
+
+
+SCRIPT = """
+import sys; sys.path.insert(0, {here!r})
+from toys import ChainStudy, make_slow
+from misdetect.engine import run_study
+if __name__ == "__main__":
+    run_study(ChainStudy(120), make_slow(), {out!r}, {{"count": 120}}, cached=False, flush_seconds=0.02,
+              make_detector=make_slow, workers={workers})
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_any_moment_the_same_command_ends_with_the_same_rows(tmp_path, workers):
+    """``kill -9`` at random points, again and again, until a sitting gets through."""
+    out = tmp_path / "run"
+    script = tmp_path / "go.py"
+    script.write_text(SCRIPT.format(here=str(HERE), out=str(out), workers=workers))
+    chance = random.Random(workers)
+    kills, progress = 0, []
+    while True:
+        process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+        try:
+            # long enough to get past the imports, short enough to strike during the work, writing included
+            process.wait(timeout=chance.uniform(0.5, 1.2) + 0.15 * kills)
+            assert process.returncode == 0
+            break
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        if (out / "run.json").exists():
+            progress.append(len(Run.open(out).done()))
+    assert kills > 0
+    assert progress == sorted(progress), "finished cases are never lost"
+    run = Run.open(out)
+    assert run.table().to_pylist() == chain_rows(120)
+    assert sorted(run.done()) == list(range(120))
+
+
+def test_run_json_says_what_was_run(tmp_path):
+    run = go(tmp_path / "run").run
+    document = json.loads((run.path / "run.json").read_text())
+    assert document["identity"] == {"study": "chain", "count": 40}
+    assert {"command", "versions", "id", "detector_settings"} <= set(document)

@@ -1,0 +1,77 @@
+"""Toy studies and detectors for the engine's tests and benchmarks: pure functions of the picture, no model."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from misdetect.detections import Detections
+from misdetect.engine.requests import Case, Detect
+from misdetect.picture import Raw
+
+
+def picture(seed: int, size: int = 16) -> Raw:
+    pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3), dtype=np.uint8)
+    return Raw(pixels)
+
+
+class SumDetector:
+    """Detects one box whose score is a function of the pixels alone; counts its calls."""
+
+    names = ("thing",)
+
+    def __init__(self, delay: float = 0.0, fingerprint: str | None = None, batch_size: int = 4) -> None:
+        self.delay, self.batch_size = delay, batch_size
+        self.batches: list[int] = []
+        if fingerprint:
+            self.fingerprint = fingerprint
+
+    def detect(self, images):
+        self.batches.append(len(images))
+        time.sleep(self.delay)
+        return [Detections([[0, 0, 8, 8]], [float(image.mean()) / 255], [0]) for image in images]
+
+
+def make_slow() -> SumDetector:
+    return SumDetector(delay=0.004, batch_size=2)
+
+
+@dataclass
+class ChainStudy:
+    """Case ``i`` asks ``1 + i % 5`` times, each question depending on the last answer; some ask the same thing."""
+
+    count: int = 40
+    name: str = "chain"
+
+    @property
+    def schema(self):
+        return pa.schema([("step", pa.int32()), ("score", pa.float64())])
+
+    def __len__(self) -> int:
+        return self.count
+
+    def cases(self):
+        return (Case(i, f"case-{i}") for i in range(self.count))
+
+    def run(self, case: Case):
+        rows = []
+        seed = case.index % 17
+        for step in range(case.index % 6):
+            found = yield Detect(picture(seed))
+            score = float(found.scores[0])
+            rows.append({"step": step, "score": score})
+            seed = int(score * 1e6) % 1000
+        return rows
+
+
+def chain_rows(count: int) -> list[dict]:
+    """What ``ChainStudy`` must find, computed without the engine."""
+    rows = []
+    for i in range(count):
+        seed = i % 17
+        for step in range(i % 6):
+            score = float(picture(seed).pixels.mean()) / 255
+            rows.append({"case_index": i, "case": f"case-{i}", "row": step, "step": step, "score": score})
+            seed = int(score * 1e6) % 1000
+    return rows
