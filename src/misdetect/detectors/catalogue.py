@@ -1,0 +1,107 @@
+"""Every detector family: its scheme, what it is, which level it reaches, what it needs, and where its loader is.
+
+This is the one table behind both ``load_detector`` and ``misdetect detectors``. Nothing is imported by looking at it,
+so the list is complete whatever is installed.
+"""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Family:
+    """A scheme of detector specs. ``needs`` are importable modules, brought by ``extra``; ``loader`` is
+    ``module:function``, called with a ``Spec``."""
+
+    what: str
+    level: str
+    example: str
+    loader: str
+    needs: tuple[str, ...] = ()
+    extra: str | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The modules that are not installed."""
+        return tuple(module for module in self.needs if find_spec(module) is None)
+
+    @property
+    def install(self) -> str | None:
+        """The command that installs what is missing, or ``None``."""
+        return f"pip install 'misdetect[{self.extra}]'" if self.extra and self.missing else None
+
+
+_HERE = "misdetect.detectors"
+_TORCH = ("torch", "torchvision", "safetensors")
+_HTTP = f"{_HERE}.http:load_http"
+
+FAMILIES: dict[str, Family] = {
+    "zoo": Family(
+        "small detectors trained by this project", "Trainable", "zoo:yolox", f"{_HERE}.zoo:load_zoo", _TORCH, "torch"
+    ),
+    "torchvision": Family(
+        "SSD, SSDlite, Faster and Mask R-CNN, RetinaNet, FCOS",
+        "Trainable",
+        "torchvision:fasterrcnn_resnet50_fpn,weights=FILE",
+        f"{_HERE}.torchvision:load_torchvision",
+        _TORCH,
+        "torch",
+    ),
+    "hf": Family(
+        "the DETR family of transformers",
+        "Trainable",
+        "hf:PATH-OR-ID",
+        f"{_HERE}.hf:load_hf",
+        ("torch", "safetensors", "transformers"),
+        "hf",
+    ),
+    "yolox": Family(
+        "YOLOX with official checkpoints", "Trainable", "yolox:CHECKPOINT", f"{_HERE}.yolox:load_yolox", _TORCH, "torch"
+    ),
+    "onnx": Family(
+        "any ONNX file, with a decoder; level=differentiable by misdetect[onnx-torch]",
+        "Detector",
+        "onnx:yolox_nano.onnx,decoder=yolox,names=coco",
+        f"{_HERE}.onnx:load_onnx",
+        ("onnxruntime",),
+        "onnx",
+    ),
+    "http": Family("any HTTP endpoint", "Detector", "http://localhost:8000/detect,format=NAME", _HTTP),
+    "https": Family("any HTTPS endpoint", "Detector", "https://example.org/detect,format=NAME", _HTTP),
+    "python": Family(
+        "your own: an object with names and detect(images)",
+        "what it offers",
+        "python:package.module:factory",
+        f"{_HERE}.python:load_python",
+    ),
+    "predictions": Family(
+        "stored COCO results, for what needs no model",
+        "none",
+        "predictions:results.json",
+        f"{_HERE}.predictions:load_predictions",
+    ),
+    "glassbox": Family(
+        "the ground truth with planted faults, to test diagnoses",
+        "Traced",
+        "glassbox:none,data=rooms:val",
+        f"{_HERE}.glassbox:load_glassbox",
+    ),
+}
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """One JSON-able record per family, in the order of ``FAMILIES``."""
+    return [
+        {
+            "scheme": scheme,
+            "what": family.what,
+            "level": family.level,
+            "installed": not family.missing,
+            "missing": list(family.missing),
+            "extra": family.extra,
+            "install": family.install,
+            "example": family.example,
+        }
+        for scheme, family in FAMILIES.items()
+    ]

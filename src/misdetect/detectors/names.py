@@ -1,0 +1,114 @@
+"""Class names: the 80 of COCO, those in a file, and those an export carries in its own metadata.
+
+A label is an index into these names, so their order is part of the detector. A file's order is kept; COCO annotation
+files are read in the order of their category ids.
+"""
+
+import ast
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from misdetect.errors import BadSpec
+
+_COCO = (
+    "person|bicycle|car|motorcycle|airplane|bus|train|truck|boat|traffic light|fire hydrant|stop sign|parking meter|"
+    "bench|bird|cat|dog|horse|sheep|cow|elephant|bear|zebra|giraffe|backpack|umbrella|handbag|tie|suitcase|frisbee|"
+    "skis|snowboard|sports ball|kite|baseball bat|baseball glove|skateboard|surfboard|tennis racket|bottle|wine glass|"
+    "cup|fork|knife|spoon|bowl|banana|apple|sandwich|orange|broccoli|carrot|hot dog|pizza|donut|cake|chair|couch|"
+    "potted plant|bed|dining table|toilet|tv|laptop|mouse|remote|keyboard|cell phone|microwave|oven|toaster|sink|"
+    "refrigerator|book|clock|vase|scissors|teddy bear|hair drier|toothbrush"
+)
+COCO = tuple(_COCO.split("|"))
+"""The 80 classes of COCO, in the order of their category ids."""
+
+_UNUSED = {0, 12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
+COCO_IDS = tuple(i for i in range(91) if i not in _UNUSED)
+"""The category ids of ``COCO``."""
+
+_BY_ID = dict(zip(COCO_IDS, COCO, strict=True))
+COCO91 = tuple(_BY_ID.get(i, f"unused {i}") for i in range(91))
+"""COCO by category id, for networks (DETR, TensorFlow) whose labels are the ids themselves."""
+
+_LIMIT = 4 << 20  # a list of names is small; anything larger is another kind of file
+_COCO_LIMIT = 1 << 30
+
+
+def read_names(value: str, spec: str) -> tuple[str, ...]:
+    """The names that the option ``names=value`` means: ``coco``, ``coco91``, or a file.
+
+    A file holds one name per line, or is a YAML file with ``names`` (a YOLO ``data.yaml``), or a JSON list of names, or
+    COCO JSON with ``categories``.
+    """
+    if value in ("coco", "coco91"):
+        return COCO if value == "coco" else COCO91
+    path = Path(value)
+    if not path.is_file():
+        raise BadSpec(f"{spec!r}: names={value} is neither 'coco', 'coco91' nor a file that exists.")
+    structured = path.suffix.lower() in (".json", ".yaml", ".yml")
+    if path.stat().st_size > (_COCO_LIMIT if structured else _LIMIT):
+        raise BadSpec(f"{spec!r}: {value} has {path.stat().st_size} bytes; a file of class names is smaller.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix.lower() == ".json":
+            content = json.loads(text)
+        elif structured:
+            content = yaml.safe_load(text)
+        else:
+            content = [line.strip() for line in text.splitlines() if line.strip()]
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise BadSpec(f"{spec!r}: {value} cannot be read as class names: {str(error).splitlines()[0]}.") from error
+    return _names_in(content, f"{spec!r}: {value}")
+
+
+def names_in_metadata(metadata: Mapping[str, str], spec: str) -> tuple[str, ...] | None:
+    """The names in an ONNX file's metadata (``names``, as Ultralytics writes them), or ``None`` where it has none."""
+    text = metadata.get("names", "")
+    if not text:
+        return None
+    where = f"{spec!r}: the names in the file's metadata"
+    if len(text) > _LIMIT:
+        raise BadSpec(f"{where} have {len(text)} characters; give names=FILE.")
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            content = parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return _names_in({"names": content}, where)
+    raise BadSpec(f"{where} are neither JSON nor a Python literal; give names=FILE.")
+
+
+def _names_in(content: Any, where: str) -> tuple[str, ...]:
+    if isinstance(content, Mapping) and "categories" in content and "names" not in content:
+        content = _categories(content["categories"], where)
+    if isinstance(content, Mapping) and "names" in content:
+        content = content["names"]
+    if isinstance(content, Mapping):
+        content = _indexed(content, where)
+    if not isinstance(content, list | tuple) or not content:
+        raise BadSpec(f"{where}: expected a list of class names. Got {type(content).__name__}.")
+    wrong = next((name for name in content if not isinstance(name, str | int | float) or name == ""), None)
+    if wrong is not None:
+        raise BadSpec(f"{where}: expected each class name to be text. Got {wrong!r}.")
+    return tuple(str(name) for name in content)
+
+
+def _indexed(content: Mapping[Any, Any], where: str) -> list[Any]:
+    try:
+        by_index = {int(index): name for index, name in content.items()}
+    except (TypeError, ValueError):
+        raise BadSpec(f"{where}: expected names by number, such as {{0: 'person'}}. Got other keys.") from None
+    if sorted(by_index) != list(range(len(content))):
+        found = ", ".join(map(str, sorted(by_index)[:5]))
+        raise BadSpec(f"{where}: expected the numbers 0 to {len(content) - 1}. Got {found}.")
+    return [by_index[i] for i in range(len(by_index))]
+
+
+def _categories(categories: Any, where: str) -> list[Any]:
+    try:
+        return [c["name"] for c in sorted(categories, key=lambda c: c["id"])]
+    except (TypeError, KeyError):
+        raise BadSpec(f"{where}: expected 'categories' to be a list of objects with 'id' and 'name'.") from None

@@ -1,0 +1,127 @@
+"""A network's raw outputs, before a decoder reads them: whose they are, which is which, and what counts as found.
+
+The small nouns that all decoders share. Nothing here knows a detector family.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from misdetect.boxes import Floats, Ints
+from misdetect.errors import BadSpec, DetectorFailed
+
+Array = NDArray[Any]
+
+
+class Found(NamedTuple):
+    """What a decoder found in one image: ``boxes`` ``[K, 4]`` xyxy, network pixels; ``scores``, ``labels`` ``[K]``."""
+
+    boxes: Floats
+    scores: Floats
+    labels: Ints
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a decoder must know: the network's input size, the number of classes, the threshold, the outputs' names.
+
+    ``multilabel`` lets one candidate stand for every class above the threshold, not only for its best.
+    """
+
+    width: int
+    height: int
+    classes: int
+    score: float
+    outputs: tuple[str, ...]
+    spec: str
+    multilabel: bool = False
+
+
+class Decoder(Protocol):
+    """Splits a batch's outputs into those of single images, and decodes the outputs of one image."""
+
+    def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]: ...
+
+    def decode(self, outputs: Sequence[Array]) -> Found: ...
+
+
+class PerImage:
+    """The usual split: every output has the batch as its first axis."""
+
+    frame: Frame
+
+    def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]:
+        for name, output in zip(self.frame.outputs, outputs, strict=True):
+            if output.ndim == 0 or output.shape[0] != count:
+                raise BadSpec(
+                    f"{self.frame.spec!r}: output {name!r} has shape {list(output.shape)} for {count} images; "
+                    f"its first axis is not the batch, so give batch=1."
+                )
+        return [[output[i : i + 1] for output in outputs] for i in range(count)]
+
+
+def single(frame: Frame, outputs: Sequence[Array], decoder: str, rows: int | None, columns: int | None) -> Array:
+    """The one ``[1, rows, columns]`` output as float32 ``[rows, columns]``; ``None`` is any number."""
+    found = next((o for o in outputs if o.ndim == 3), None)
+    if found is None or (rows or found.shape[1]) != found.shape[1] or (columns or found.shape[2]) != found.shape[2]:
+        shapes = ", ".join(f"{n} {list(o.shape)}" for n, o in zip(frame.outputs, outputs, strict=True))
+        raise BadSpec(
+            f"{frame.spec!r}: with {frame.classes} names and input {frame.width}x{frame.height}, decoder={decoder} "
+            f"expects an output [1, {rows or 'N'}, {columns or 'N'}]. Got {shapes}: check names=, size= and decoder=."
+        )
+    result: Array = found[0].astype(np.float32, copy=False)
+    return result
+
+
+def refuse_nan(frame: Frame, values: Array) -> None:
+    if np.isnan(values).any():
+        raise DetectorFailed(f"{frame.spec!r}: the network's output is not a number (NaN) for this image.")
+
+
+def choose(frame: Frame, scores: Array) -> tuple[Ints, Ints, Array]:
+    """Candidates, labels and scores of the ``[K, C]`` entries to report: the best of a row, or all above threshold."""
+    if frame.multilabel:
+        rows, labels = np.nonzero(scores >= frame.score)
+        return rows, labels, scores[rows, labels]
+    labels = scores.argmax(axis=1) if scores.size else np.zeros(len(scores), np.int64)
+    best = scores[np.arange(len(scores)), labels] if scores.size else np.zeros(len(scores), np.float32)
+    rows = np.flatnonzero(best >= frame.score)
+    return rows, labels[rows], best[rows]
+
+
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "logits": ("logits", "pred_logits"),
+    "boxes": ("boxes", "pred_boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
+    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores"),
+    "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
+    "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
+}
+
+
+def output_roles(frame: Frame, stated: str, needed: Sequence[str], optional: Sequence[str] = ()) -> dict[str, int]:
+    """Which output is what: by the option ``outputs=boxes,labels,scores`` (graph order), else by the outputs' names."""
+    roles: dict[str, int] = {}
+    if stated:
+        given = [role.strip() for role in stated.split(",")]
+        if len(given) > len(frame.outputs) or set(given) - {*needed, *optional, "-"}:
+            raise BadSpec(
+                f"{frame.spec!r}: outputs={stated} should name {', '.join((*needed, *optional))} or '-' for the "
+                f"graph's {len(frame.outputs)} outputs ({', '.join(frame.outputs)})."
+            )
+        roles = {role: i for i, role in enumerate(given) if role != "-"}
+    else:
+        names = [name.lower() for name in frame.outputs]
+        for role in (*needed, *optional):
+            known = next((name for name in _SYNONYMS[role] if name in names), None)
+            if known is not None:
+                roles[role] = names.index(known)
+    missing = [role for role in needed if role not in roles]
+    if missing:
+        raise BadSpec(
+            f"{frame.spec!r}: which output holds {' and '.join(missing)}? The graph's outputs are "
+            f"{', '.join(frame.outputs)}; say outputs={','.join(needed)} in that order ('-' for one to ignore)."
+        )
+    return roles
