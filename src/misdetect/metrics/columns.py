@@ -1,0 +1,207 @@
+"""A whole data set's truths and detections as flat columns: what the metrics compute on.
+
+One entry per object or detection, grouped by image, so that thousands of images are scored by a few array operations.
+No pixels are read. This is not a file reader: truths come from a ``Dataset``, detections from ``StoredPredictions``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hotcoco import mask as coco_mask
+from numpy.typing import ArrayLike
+
+from misdetect.boxes import Bools, Floats, Ints, area, as_boxes
+from misdetect.data.dataset import Dataset
+from misdetect.detectors.predictions import Results, StoredPredictions
+from misdetect.errors import BadArray, BadData
+from misdetect.masks import Masks
+
+
+@dataclass(frozen=True)
+class ImageRow:
+    """What is kept of one image: its file name (or id), its id in results files, its size in pixels."""
+
+    name: str
+    image_id: int | str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, eq=False)
+class TruthColumns:
+    """Every annotated object of the data, sorted by ``image``.
+
+    ``image`` ``[T]`` indexes ``images``, ``label`` ``[T]`` indexes ``names``, ``boxes`` ``[T, 4]`` are corners in
+    pixels, ``areas`` ``[T]`` square pixels, ``crowd`` ``[T]``, ``ids`` ``[T]`` as in the data, ``segments`` compressed
+    run lengths per object (``None`` where the data has no masks).
+    """
+
+    images: tuple[ImageRow, ...]
+    names: tuple[str, ...]
+    image: Ints
+    label: Ints
+    boxes: Floats
+    areas: Floats
+    crowd: Bools
+    ids: Ints
+    segments: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+
+@dataclass(frozen=True, eq=False)
+class DetectionColumns:
+    """Every detection of the data, sorted by ``image``, in the file's order within each.
+
+    ``image`` and ``label`` ``[D]`` index the truth's ``images`` and ``names``; ``boxes`` ``[D, 4]`` are corners in
+    pixels, ``scores`` ``[D]``, ``areas`` ``[D]`` square pixels (of the box, or of the mask where only masks were
+    stored), ``ids`` ``[D]`` positions in the file, from 0. ``left_out`` counts detections of images that are not being
+    scored.
+    """
+
+    image: Ints
+    label: Ints
+    boxes: Floats
+    scores: Floats
+    areas: Floats
+    ids: Ints
+    segments: list[Any] | None = None
+    left_out: int = field(default=0)
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    @classmethod
+    def of(
+        cls,
+        image: ArrayLike,
+        label: ArrayLike,
+        boxes: ArrayLike,
+        scores: ArrayLike,
+        *,
+        areas: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        segments: Sequence[Any] | None = None,
+        left_out: int = 0,
+    ) -> "DetectionColumns":
+        """From columns in any order of images; ``areas`` default to the boxes', ``ids`` to the positions given."""
+        corners = as_boxes(boxes, what="detection boxes").astype(np.float64)
+        where = np.asarray(image, dtype=np.int64).reshape(-1)
+        columns: dict[str, Any] = {
+            "label": np.asarray(label, dtype=np.int64).reshape(-1),
+            "scores": np.asarray(scores, dtype=np.float64).reshape(-1),
+            "areas": area(corners) if areas is None else np.asarray(areas, dtype=np.float64),
+            "ids": np.arange(len(corners)) if ids is None else np.asarray(ids, dtype=np.int64),
+        }
+        for name, column in {"image": where, **columns}.items():
+            if len(column) != len(corners):
+                raise BadArray(
+                    f"Expected {name} to have one entry for each of {len(corners)} boxes. Got {len(column)}."
+                )
+        order = np.argsort(where, kind="stable")
+        picked = None if segments is None else [segments[i] for i in order]
+        return cls(
+            where[order],
+            boxes=corners[order],
+            segments=picked,
+            left_out=left_out,
+            **{name: column[order] for name, column in columns.items()},
+        )
+
+
+def truth_columns(dataset: Dataset, *, masks: bool = False) -> TruthColumns:
+    """The truths of ``dataset`` as columns; with ``masks`` also its segments, where every object has one.
+
+    Images are ordered by their ``image_id`` where all are numbers, as COCO does: among equal scores the order of images
+    decides which detection counts first.
+    """
+    samples = list(dataset)
+    if all(isinstance(s.image_id, int) for s in samples):
+        samples.sort(key=lambda s: int(s.image_id))
+    truths = [s.truth for s in samples]
+    lengths = [len(t) for t in truths]
+    segments: list[Any] | None = None
+    if masks:
+        parts = [_segments(t.masks, len(t)) for t in truths]
+        segments = [s for part in parts for s in part]
+        segments = None if any(s is None for s in segments) else segments
+
+    def joined(name: str, dtype: type, *shape: int) -> Any:
+        parts = [getattr(t, name) for t in truths]
+        return np.concatenate(parts).astype(dtype) if parts else np.zeros(shape, dtype)
+
+    return TruthColumns(
+        images=tuple(
+            ImageRow(s.file_name or s.id, s.image_id if s.image_id != "" else s.id, s.width, s.height) for s in samples
+        ),
+        names=dataset.names,
+        image=np.repeat(np.arange(len(samples)), lengths).astype(np.int64),
+        label=joined("labels", np.int64, 0),
+        boxes=joined("boxes", np.float64, 0, 4),
+        areas=joined("areas", np.float64, 0),
+        crowd=joined("crowd", np.bool_, 0),
+        ids=joined("ids", np.int64, 0),
+        segments=segments,
+    )
+
+
+def _segments(masks: Masks | None, count: int) -> list[Any]:
+    """Compressed run lengths of ``count`` objects, ``None`` where one has no mask."""
+    if masks is None:
+        return [None] * count
+    return [masks.rle(i) if masks.has(i) else None for i in range(count)]
+
+
+def detection_columns(
+    predictions: StoredPredictions, truth: TruthColumns, dataset: Dataset, *, masks: bool = False
+) -> DetectionColumns:
+    """The stored ``predictions`` of the images of ``truth``, which is all of ``dataset`` or a part of it.
+
+    Predictions of other images of ``dataset`` are left out and counted; those of images it does not have are an error.
+    """
+    results = predictions.results
+    predictions.check(dataset)
+    place = {row.image_id: i for i, row in enumerate(truth.images)}
+    image_ids = results.image_ids.tolist()
+    image = np.array([place.get(i, -1) for i in image_ids], dtype=np.int64)
+    elsewhere = np.flatnonzero(image < 0)
+    if elsewhere.size:
+        known = {s.image_id for s in dataset} if len(dataset) > len(truth.images) else set(place)
+        for row in elsewhere.tolist():
+            if (found := image_ids[row]) not in known:
+                raise BadData(
+                    f"{results.path}: record {row} is about image {found!r}, which is not among the {len(dataset)} "
+                    f"images of {dataset.spec}; remove it or score against the data that was predicted on."
+                )
+    rows = np.flatnonzero(image >= 0)
+    label_of = predictions.label_of(dataset)
+    segments = _stored_segments(results, rows, image[rows], truth) if masks else None
+    return DetectionColumns.of(
+        image[rows],
+        [label_of[category] for category in results.category_ids[rows].tolist()],
+        results.boxes[rows],
+        results.scores[rows],
+        # by mask, small and large are the mask's; the reference takes the box's where a record has both
+        areas=np.asarray(coco_mask.area(segments), dtype=np.float64) if segments else None,
+        ids=rows,
+        segments=segments,
+        left_out=int(elsewhere.size),
+    )
+
+
+def _stored_segments(results: Results, rows: Ints, image: Ints, truth: TruthColumns) -> list[Any] | None:
+    """Run lengths of the stored masks, each checked against its image; ``None`` where a record has none."""
+    stored = results.segments or [None] * len(results)
+    found: list[Any] = []
+    for row, where in zip(rows.tolist(), image.tolist(), strict=True):
+        if stored[row] is None:
+            return None
+        size = truth.images[where]
+        try:
+            found.append(Masks([stored[row]], size.height, size.width).rle(0))
+        except BadArray as error:
+            raise BadData(f"{results.path}: record {row} of image {size.image_id!r}: {error}") from error
+    return found

@@ -1,0 +1,281 @@
+"""The score of stored predictions: COCO's AP and AR, TIDE, the same per class and per image, and a row per object.
+
+Joins ``ap`` and ``tide`` into one JSON-able document with every cap and threshold beside the numbers. It reads no files
+and draws nothing: see ``cli/score.py``. Undefined values are ``None``.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from misdetect.boxes import Bools, Ints
+from misdetect.errors import BadArray, BadSpec
+from misdetect.metrics import tide
+from misdetect.metrics.ap import AREA_RANGES, IOU_THRESHOLDS, ApResult, average_precision
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
+from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, TRUTH_TYPES, Assignment, TideResult, TideSettings
+
+ROW_SUFFIXES = (".parquet", ".csv", ".json")
+FALSE = (tide.CLS, tide.LOC, tide.BOTH, tide.DUPE, tide.BKG)
+LOST = (tide.COVERED_CLS, tide.COVERED_LOC, tide.MISS)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Everything computed for one set of predictions; ``document`` and ``rows`` are views of it."""
+
+    truth: TruthColumns
+    detections: DetectionColumns
+    masks: bool
+    max_detections: int
+    ap: ApResult
+    tide_settings: TideSettings
+    assignment: Assignment
+    tide: TideResult
+
+    def document(self, *, worst: int = 10) -> dict[str, Any]:
+        """The JSON document: ``ap``, ``tide``, ``counts``, ``by_class``, ``settings``, ``worst_images``, ``notes``."""
+        return {
+            "ap": self.ap.overall,
+            "by_class": self.by_class(),
+            "counts": self.counts(),
+            "notes": self.notes(),
+            "settings": self.settings(),
+            "tide": {name: self.tide.delta[name] for name in (*MAIN, *SPECIAL)},
+            "tide_base": self.tide.base,
+            "worst_images": self.worst_images(worst),
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Images, objects (without crowd regions), detections, and how many of each TIDE type."""
+        return {
+            "crowd": int(self.truth.crowd.sum()),
+            "detections": len(self.detections),
+            "images": len(self.truth.images),
+            "left_out": self.detections.left_out,
+            "objects": int((~self.truth.crowd).sum()),
+            **self.assignment.counts(),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Every cap and threshold behind the numbers."""
+        return {
+            "area_ranges": {name: list(bounds) for name, bounds in AREA_RANGES.items()},
+            "iou_thresholds": list(IOU_THRESHOLDS),
+            "iou_type": "segm" if self.masks else "bbox",
+            "max_detections": [min(1, self.max_detections), min(10, self.max_detections), self.max_detections],
+            "max_detections_per": "image and class",
+            "recall_thresholds": len(tide.RECALLS),
+            "tide_background_iou": self.tide_settings.background,
+            "tide_cap": self.tide_settings.cap,
+            "tide_cap_per": "image",
+            "tide_classes": self.tide_settings.classes,
+            "tide_foreground_iou": self.tide_settings.foreground,
+            "tide_ties": self.tide_settings.ties,
+        }
+
+    def by_class(self) -> dict[str, dict[str, Any]]:
+        """Per class: AP, AP50, objects, detections, TIDE counts, and the change of its AP by each TIDE oracle."""
+        count = len(self.truth.names)
+        a, t, d = self.assignment, self.truth, self.detections
+
+        def tally(labels: Ints, chosen: Bools) -> list[int]:
+            found: list[int] = np.bincount(labels[chosen], minlength=count).tolist()
+            return found
+
+        objects, detected = tally(t.label, ~t.crowd), tally(d.label, np.ones(len(d), np.bool_))
+        errors = {name: tally(d.label, a.detection_type == DETECTION_TYPES.index(name)) for name in ("TP", *MAIN[:5])}
+        errors["Miss"] = tally(t.label, a.truth_type == tide.MISS)
+        return {
+            name: {
+                "AP": _known(self.ap.ap[c]),
+                "AP50": _known(self.ap.ap50[c]),
+                "counts": {kind: errors[kind][c] for kind in errors},
+                "detections": detected[c],
+                "objects": objects[c],
+                "tide": {k: _known(v[c]) if objects[c] else None for k, v in self.tide.delta_by_class.items()},
+            }
+            for c, name in enumerate(_distinct(t.names))
+        }
+
+    def worst_images(self, count: int | None = 10) -> list[dict[str, Any]]:
+        """Images with any error, worst first: ``cost`` = objects not found + summed scores of false detections."""
+        a, t, d = self.assignment, self.truth, self.detections
+        images = len(t.images)
+        lost = np.bincount(t.image[np.isin(a.truth_type, LOST)], minlength=images)
+        false = np.isin(a.detection_type, FALSE)
+        wrong = np.bincount(d.image[false], minlength=images)
+        cost = lost + np.bincount(d.image[false], weights=d.scores[false], minlength=images)
+        objects = np.bincount(t.image[~t.crowd], minlength=images)
+        order = np.argsort(-cost, kind="stable")
+        order = order[(lost + wrong)[order] > 0][:count]
+        return [
+            {
+                "cost": float(cost[i]),
+                "false_detections": int(wrong[i]),
+                "image": t.images[i].name,
+                "image_id": t.images[i].image_id,
+                "not_found": int(lost[i]),
+                "objects": int(objects[i]),
+            }
+            for i in order.tolist()
+        ]
+
+    def notes(self) -> list[str]:
+        """Sentences about what the caps and the definition did to these numbers."""
+        found = [*self._cap_notes()]
+        absent = np.bincount(self.truth.label[~self.truth.crowd], minlength=len(self.truth.names)) == 0
+        seen = np.bincount(self.detections.label, minlength=len(self.truth.names)) > 0
+        if self.tide.base is not None and self.tide_settings.classes == "all" and (absent & seen).any():
+            found.append(
+                f"{int((absent & seen).sum())} classes have detections but no objects: TIDE counts them with AP 0, "
+                f"so its base ({self.tide.base:.1f}) is not AP50; --tide-classes with-truth leaves them out."
+            )
+        found += self._tie_notes()
+        if self.detections.left_out:
+            found.append(f"{self.detections.left_out} predictions are of images outside the limit and were left out.")
+        return found
+
+    def _cap_notes(self) -> list[str]:
+        classes, cap, found = max(len(self.truth.names), 1), self.max_detections, []
+        cells = np.bincount(self.detections.image * classes + self.detections.label)
+        if (cut := int(np.maximum(cells - cap, 0).sum())) > 0:
+            found.append(
+                f"AP and AR leave out {cut} detections beyond the best {cap} of their image and class; "
+                f"--max-detections changes that."
+            )
+        real = ~self.truth.crowd
+        cells = np.bincount(self.truth.image[real] * classes + self.truth.label[real])
+        if (crowded := int((cells > cap).sum())) > 0:
+            found.append(
+                f"{crowded} times an image has more than {cap} objects of one class, so AR100 cannot reach 1; "
+                f"--max-detections changes that."
+            )
+        if (capped := int((self.assignment.detection_type == tide.CAPPED).sum())) > 0:
+            found.append(
+                f"TIDE leaves out {capped} detections beyond the best {self.tide_settings.cap} of their image."
+            )
+        return found
+
+    def _tie_notes(self) -> list[str]:
+        if self.tide_settings.ties == "file" or self.tide.base is None:
+            return []
+        d, correct = self.detections, self.assignment.detection_type == tide.TP
+        order = np.lexsort((d.scores, d.label))
+        same = (np.diff(d.scores[order]) == 0) & (np.diff(d.label[order]) == 0)
+        if not (same & (correct[order][1:] != correct[order][:-1])).any():
+            return []
+        other = tide.costs(self.assignment, self.truth, d, replace(self.tide_settings, ties="file")).delta
+        gaps = {k: abs((other[k] or 0) - (self.tide.delta[k] or 0)) for k in other}
+        worst = max(gaps, key=lambda k: gaps[k])
+        if gaps[worst] < 0.05:
+            return []
+        return [
+            f"Many scores are equal, and how ties are ordered moves TIDE: {worst} is {self.tide.delta[worst]:.2f} as "
+            f"tidecv counts (errors first) and {other[worst]:.2f} in the file's order (--tide-ties file)."
+        ]
+
+    def rows(self) -> pa.Table:
+        """One row per truth and per detection, each exactly once; see docs/score.md for the columns."""
+        t, d, a = self.truth, self.detections, self.assignment
+        names = np.array([*t.names, ""], dtype=object)
+        image_names = np.array([r.name for r in t.images] + [""], dtype=object)[:-1]
+        numbered = all(isinstance(r.image_id, int) for r in t.images)
+        image_ids = np.array([r.image_id if numbered else str(r.image_id) for r in t.images] + [0], dtype=object)[:-1]
+        image = np.concatenate([t.image, d.image])
+        boxes = np.concatenate([t.boxes, d.boxes])
+        linked = np.concatenate([a.detection_of, a.truth_of])
+        partner = np.concatenate([_pick(d.ids, a.detection_of), _pick(t.ids, a.truth_of)])
+        tides = np.concatenate([np.array(TRUTH_TYPES)[a.truth_type], np.array(DETECTION_TYPES)[a.detection_type]])
+        absent = np.arange(len(image)) < len(t)
+        return pa.table(
+            {
+                "kind": pa.array(np.where(absent, "truth", "detection").tolist(), pa.string()),
+                "image": pa.array(image_names[image].tolist(), pa.string()),
+                "image_id": pa.array(image_ids[image].tolist(), pa.int64() if numbered else pa.string()),
+                "id": np.concatenate([t.ids, d.ids]),
+                "label": pa.array(names[np.concatenate([t.label, d.label])].tolist(), pa.string()),
+                **{name: boxes[:, i] for i, name in enumerate(("x0", "y0", "x1", "y1"))},
+                "score": pa.array(np.concatenate([np.zeros(len(t)), d.scores]), mask=absent),
+                "tide": pa.array(tides.tolist(), pa.string()),
+                "matched_id": pa.array(partner, mask=linked < 0),
+                "iou": np.concatenate([a.truth_overlap, a.overlap]),
+                "area": np.concatenate([t.areas, d.areas]),
+                "crowd": np.concatenate([t.crowd, np.zeros(len(d), np.bool_)]),
+            }
+        )
+
+
+def score(
+    truth: TruthColumns,
+    detections: DetectionColumns,
+    *,
+    masks: bool = False,
+    max_detections: int = 100,
+    tide_settings: TideSettings | None = None,
+) -> Score:
+    """Score ``detections`` against ``truth``: by boxes, or by ``masks`` where both sides have segments.
+
+    ``max_detections`` caps AP and AR per image and class (COCO); ``TideSettings.cap`` caps TIDE per image (tidecv).
+    """
+    if masks and (truth.segments is None or detections.segments is None):
+        side = "truth" if truth.segments is None else "predictions"
+        raise BadArray(f"Scoring masks needs a mask for every object and detection; the {side} have boxes without one.")
+    if not masks:
+        truth, detections = replace(truth, segments=None), replace(detections, segments=None)
+    settings = tide_settings or TideSettings()
+    ap = average_precision(truth, detections, max_detections=max_detections, masks=masks)
+    assignment = tide.assign(truth, detections, settings)
+    result = tide.costs(assignment, truth, detections, settings)
+    return Score(truth, detections, masks, max_detections, ap, settings, assignment, result)
+
+
+def check_rows_file(path: Path) -> None:
+    """Refuse, before anything is computed, a file that rows cannot be written to."""
+    if path.suffix.lower() not in ROW_SUFFIXES:
+        raise BadSpec(f"Rows can be written to {', '.join(ROW_SUFFIXES)} files. Got {path.name!r}.")
+    if not path.parent.is_dir():
+        raise BadSpec(f"Rows cannot be written to {str(path)!r}: there is no folder {str(path.parent)!r}.")
+
+
+def write_rows(table: pa.Table, path: Path) -> None:
+    """Write rows as Parquet, CSV or JSON (a list of objects), by the file's suffix; the file appears when complete."""
+    check_rows_file(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.suffix.lower() == ".parquet":
+            pa.parquet.write_table(table, partial)
+        elif path.suffix.lower() == ".csv":
+            pa.csv.write_csv(table, partial)
+        else:
+            partial.write_text(json.dumps(table.to_pylist(), allow_nan=False), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise BadSpec(f"Rows cannot be written to {str(path)!r}: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _pick(ids: Ints, index: Ints) -> Ints:
+    """``ids[index]``, 0 where ``index`` is -1."""
+    found = np.zeros(len(index), dtype=np.int64)
+    found[index >= 0] = ids[index[index >= 0]]
+    return found
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names usable as keys: a name that occurs twice gets its label index."""
+    twice = {n for n in names if list(names).count(n) > 1}
+    return [f"{n} ({i})" if n in twice else n for i, n in enumerate(names)]

@@ -1,0 +1,232 @@
+"""The document and the rows: contracts, conservation, and what is said about caps, ties and limits."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from score_oracles import cocoapi100, columns, dataset_of, random_coco, stored
+
+from misdetect.errors import BadArray, BadData, BadSpec
+from misdetect.metrics.ap import METRICS
+from misdetect.metrics.columns import detection_columns, truth_columns
+from misdetect.metrics.scoring import score, write_rows
+from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings
+
+COLUMNS = ["kind", "image", "image_id", "id", "label", "x0", "y0", "x1", "y1"]
+COLUMNS += ["score", "tide", "matched_id", "iou", "area", "crowd"]
+
+
+def crowd_of(count, labels=1):
+    """An image of ``count`` objects, each perfectly detected."""
+    boxes = [[float(12 * (i % 25)), float(12 * (i // 25)), 8.0, 8.0] for i in range(count)]
+    truth = {
+        "images": [{"id": 1, "width": 400, "height": 400, "file_name": "1.jpg"}],
+        "categories": [{"id": c + 1, "name": f"class {c}"} for c in range(labels)],
+        "annotations": [
+            {"id": i, "image_id": 1, "category_id": i % labels + 1, "bbox": b, "area": 64.0, "iscrowd": 0}
+            for i, b in enumerate(boxes)
+        ],
+    }
+    records = [
+        {"image_id": 1, "category_id": i % labels + 1, "bbox": b, "score": 0.5 + i / 1000} for i, b in enumerate(boxes)
+    ]
+    return truth, records
+
+
+@pytest.mark.parametrize(("truth_kept", "records_kept"), [(True, True), (False, True), (True, False), (False, False)])
+def test_the_document_keeps_its_contract_even_when_a_side_is_empty(tmp_path, truth_kept, records_kept):
+    truth, records = random_coco(0, crowd=0.1, without_truth=1)
+    truth = truth if truth_kept else {**truth, "annotations": []}
+    document = score(*columns(truth, records if records_kept else [], tmp_path)).document()
+    json.dumps(document, allow_nan=False)
+    assert set(document["ap"]) == set(METRICS)
+    assert set(document["tide"]) == {*MAIN, *SPECIAL}
+    assert set(document["by_class"]) == {c["name"] for c in truth["categories"]}
+    undefined = [v is None for v in (*document["ap"].values(), *document["tide"].values())]
+    assert all(undefined) if not truth_kept else not any(undefined)
+
+
+@pytest.mark.parametrize("shape", [{"images": []}, {"categories": []}, {"images": [], "categories": []}])
+def test_nothing_at_all_can_be_scored(tmp_path, shape):
+    truth = {**random_coco(0)[0], "annotations": [], **shape}
+    result = score(*columns(truth, [], tmp_path))
+    assert set(result.document()["ap"].values()) == {None}
+    assert result.rows().num_rows == 0
+
+
+def test_class_numbers_add_up_to_the_whole(tmp_path):
+    document = score(*columns(*random_coco(5, crowd=0.1), tmp_path)).document()
+    classes = document["by_class"].values()
+    for kind in (*MAIN, "TP"):
+        assert sum(c["counts"][kind] for c in classes) == document["counts"][kind]
+    for kind in ("objects", "detections"):
+        assert sum(c[kind] for c in classes) == document["counts"][kind]
+    assert np.mean([c["AP"] for c in classes]) == pytest.approx(document["ap"]["AP"])
+    for kind, value in document["tide"].items():
+        assert np.mean([c["tide"][kind] for c in classes]) == pytest.approx(value, abs=1e-9)
+
+
+def test_classes_of_one_name_stay_apart(tmp_path):
+    truth, records = random_coco(0, classes=2)
+    for category in truth["categories"]:
+        category["name"] = "thing"
+    document = score(*columns(truth, records, tmp_path)).document()
+    assert list(document["by_class"]) == ["thing (0)", "thing (1)"]
+
+
+def test_rows_hold_every_truth_and_detection_once_and_give_the_counts(tmp_path):
+    truth, records = random_coco(6, crowd=0.15)
+    result = score(*columns(truth, records, tmp_path))
+    table = result.rows()
+    assert table.column_names == COLUMNS
+    rows = table.to_pylist()
+    truths = [r for r in rows if r["kind"] == "truth"]
+    found = [r for r in rows if r["kind"] == "detection"]
+    assert sorted(r["id"] for r in truths) == [a["id"] for a in truth["annotations"]]
+    assert sorted(r["id"] for r in found) == list(range(len(records)))
+    counts = result.counts()
+    for kind in (*MAIN[:5], "TP", "ignored"):
+        assert sum(r["tide"] == kind for r in found) == counts[kind]
+    assert sum(r["tide"] == "Miss" for r in truths) == counts["Miss"]
+    # each row says what the files say, and a pair of rows names each other
+    by_id = {r["id"]: r for r in truths}
+    for row in found:
+        record = records[row["id"]]
+        assert (row["image_id"], row["score"]) == (record["image_id"], record["score"])
+        assert row["label"] == f"class {record['category_id']}"
+        assert (row["x0"], row["x1"] - row["x0"]) == pytest.approx((record["bbox"][0], record["bbox"][2]))
+        if row["tide"] == "TP":
+            partner = by_id[row["matched_id"]]
+            assert (partner["matched_id"], partner["tide"], partner["label"]) == (row["id"], "found", row["label"])
+            assert partner["iou"] == row["iou"] >= 0.5
+        elif row["tide"] == "Cls":
+            assert by_id[row["matched_id"]]["label"] != row["label"]
+    assert all(r["score"] is None for r in truths)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".json"])
+def test_rows_read_back_as_they_were(tmp_path, suffix):
+    table = score(*columns(*random_coco(1, crowd=0.1), tmp_path)).rows()
+    path = tmp_path / f"rows{suffix}"
+    write_rows(table, path)
+    if suffix == ".parquet":
+        assert pq.read_table(path).equals(table)
+    elif suffix == ".json":
+        assert json.loads(path.read_text()) == table.to_pylist()
+    else:
+        read = list(csv.DictReader(path.open()))
+        assert [r["tide"] for r in read] == table["tide"].to_pylist()
+        assert [float(r["x0"]) for r in read] == table["x0"].to_pylist()
+        assert [r["matched_id"] for r in read] == ["" if m is None else str(m) for m in table["matched_id"].to_pylist()]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.json", f"rows{suffix}"]
+
+
+@pytest.mark.parametrize(("name", "why"), [("rows.txt", "parquet"), ("no/such/folder/rows.csv", "no folder")])
+def test_rows_that_cannot_be_written_are_refused(tmp_path, name, why):
+    table = score(*columns(*random_coco(1), tmp_path)).rows()
+    with pytest.raises(BadSpec, match=why):
+        write_rows(table, tmp_path / name)
+
+
+def test_image_ids_may_be_text(tmp_path):
+    truth, records = random_coco(2, crowd=0.1)
+    by_number = score(*columns(truth, records, tmp_path)).document()
+    for item in (*truth["images"], *truth["annotations"], *records):
+        key = "image_id" if "image_id" in item else "id"
+        item[key] = f"photo-{item[key]:03d}"
+    result = score(*columns(truth, records, tmp_path))
+    assert result.document()["ap"] == pytest.approx(by_number["ap"])
+    assert result.document()["tide"] == pytest.approx(by_number["tide"])
+    assert result.rows()["image_id"][0].as_py().startswith("photo-")
+
+
+def test_perfect_predictions_of_300_objects_have_no_error_and_the_cap_is_named(tmp_path):
+    both = columns(*crowd_of(300), tmp_path)
+    document = score(*both).document()
+    assert set(document["tide"].values()) == {0.0}
+    assert document["worst_images"] == []
+    assert document["settings"]["tide_cap"] is None
+    assert document["ap"]["AP"] < 1
+    assert any("200 detections beyond the best 100" in note for note in document["notes"])
+    assert any("more than 100 objects of one class" in note for note in document["notes"])
+    raised = score(*both, max_detections=300).document()
+    assert raised["ap"]["AP"] == pytest.approx(1)
+    assert raised["notes"] == []
+
+
+def test_the_cap_of_ap_counts_per_class_and_that_of_tide_per_image(tmp_path):
+    both = columns(*crowd_of(180, labels=2), tmp_path)
+    result = score(*both, tide_settings=TideSettings(cap=100)).document()
+    assert result["ap"]["AP"] == pytest.approx(1)
+    assert result["counts"]["capped"] == 80
+    assert result["notes"] == ["TIDE leaves out 80 detections beyond the best 100 of their image."]
+
+
+def test_a_note_says_where_ties_decide(tmp_path):
+    truth, records = random_coco(0, decimals=1)
+    assert any("--tide-ties file" in note for note in score(*columns(truth, records, tmp_path)).notes())
+    in_order = TideSettings(ties="file")
+    assert score(*columns(truth, records, tmp_path), tide_settings=in_order).notes() == []
+    assert score(*columns(*random_coco(0), tmp_path)).notes() == []
+
+
+def test_the_worst_image_is_the_one_that_was_spoiled(tmp_path):
+    truth, _ = random_coco(3, images=6, objects=5)
+    perfect = [
+        {"image_id": a["image_id"], "category_id": a["category_id"], "bbox": a["bbox"], "score": 0.9}
+        for a in truth["annotations"]
+    ]
+    victim = truth["annotations"][0]["image_id"]
+    spoiled = [r for r in perfect if r["image_id"] != victim]
+    spoiled.append({"image_id": victim, "category_id": 1, "bbox": [380, 380, 5, 5], "score": 0.25})
+    worst = score(*columns(truth, spoiled, tmp_path)).worst_images()
+    objects = sum(a["image_id"] == victim for a in truth["annotations"])
+    assert [(w["image_id"], w["not_found"], w["false_detections"]) for w in worst] == [(victim, objects, 1)]
+    assert worst[0]["cost"] == pytest.approx(objects + 0.25)
+
+
+def test_a_limit_leaves_out_other_images_and_equals_scoring_only_those(tmp_path):
+    truth, records = random_coco(4)
+    data = dataset_of(truth)
+    flat = truth_columns(data.limit(10))
+    limited = score(flat, detection_columns(stored(records, tmp_path), flat, data)).document()
+    ids = {i["id"] for i in truth["images"][:10]}
+    small = {
+        **truth,
+        "images": truth["images"][:10],
+        "annotations": [a for a in truth["annotations"] if a["image_id"] in ids],
+    }
+    alone = score(*columns(small, [r for r in records if r["image_id"] in ids], tmp_path)).document()
+    assert limited["counts"]["left_out"] == sum(r["image_id"] not in ids for r in records)
+    assert (limited["ap"], limited["tide"]) == (alone["ap"], alone["tide"])
+
+
+def test_predictions_of_unknown_images_are_an_error_that_names_the_record(tmp_path):
+    truth, records = random_coco(0)
+    records.insert(3, {"image_id": 999, "category_id": 1, "bbox": [0, 0, 5, 5], "score": 0.5})
+    with pytest.raises(BadData, match="record 3 is about image 999"):
+        columns(truth, records, tmp_path)
+
+
+def test_masks_are_scored_only_where_both_sides_have_them(tmp_path):
+    truth, records = cocoapi100("bbox")
+    both = columns(truth, records, tmp_path, masks=True)
+    with pytest.raises(BadArray, match="the predictions have boxes"):
+        score(*both, masks=True)
+    # box-only predictions of masked truth score by boxes as ever
+    assert score(*both).document()["ap"]["AP"] == pytest.approx(0.505, abs=5e-4)
+
+
+def test_no_predictions_can_be_scored_by_masks(tmp_path):
+    document = score(*columns(cocoapi100("segm")[0], [], tmp_path, masks=True), masks=True).document()
+    assert document["ap"]["AP"] == 0
+    assert document["counts"]["Miss"] == document["counts"]["objects"]
+
+
+def test_a_mask_of_another_size_is_refused_by_record(tmp_path):
+    truth, records = cocoapi100("segm")
+    records[5]["segmentation"] = {"size": [3, 3], "counts": "09"}
+    with pytest.raises(BadData, match="record 5 "):
+        columns(truth, records, tmp_path, masks=True)
