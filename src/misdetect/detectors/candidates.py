@@ -25,7 +25,8 @@ class Reason(IntEnum):
     SUPPRESSED = 2
     """suppressed by a kept pair (``by``) in non-maximum suppression"""
     CAP = 3
-    """over the detector's maximum number of detections"""
+    """over the detector's maximum number of detections. Also where the suppressor itself fell to that cap: it scores
+    no less, so without suppression this pair would have ranked behind it and been over the cap too"""
     TOO_SMALL = 4
     """its box is smaller than the detector's minimum size"""
 
@@ -70,7 +71,7 @@ class Dropped(Pairs):
 class Candidates:
     """All ``K`` candidates of one image, over ``C`` classes (no background column).
 
-    ``proposals`` ``[K, 4]`` before and ``refined`` ``[K, 4]`` after regression, x0, y0, x1, y1 in pixels of the original
+    ``proposals`` ``[K, 4]`` before and ``refined`` ``[K, 4]`` after regression, corners in pixels of the original
     image; ``scores`` ``[K, C]`` in [0, 1] as the detector ranks them; ``background`` ``[K]`` in [0, 1]; ``identity``
     ``[K]``: the anchor, proposal or query index, the same for the same place in every image of a size; ``kept`` in
     output order; ``dropped``. ``class_boxes`` ``[K, C, 4]`` where the detector regresses one box per class (then
@@ -112,9 +113,10 @@ class Candidates:
             if value is not None and value.shape != shape:
                 raise BadArray(f"Expected {name} to have shape {list(shape)}. Got {list(value.shape)}.")
         for what, pairs in (("kept", self.kept), ("dropped", self.dropped)):
-            if len(pairs) and (pairs.candidate.max() >= k or pairs.label.max() >= c):
+            low = min(pairs.candidate.min(), pairs.label.min()) if len(pairs) else 0
+            if len(pairs) and (low < 0 or pairs.candidate.max() >= k or pairs.label.max() >= c):
                 raise BadArray(f"Expected {what} pairs within {k} candidates and {c} classes.")
-        if len(self.dropped) and self.dropped.by.max() >= len(self.kept):
+        if len(self.dropped) and (self.dropped.by.min() < -1 or self.dropped.by.max() >= len(self.kept)):
             raise BadArray(f"Expected dropped.by to index the {len(self.kept)} kept pairs.")
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ detector offers less. Each level adds to the one before: ``Detector`` < ``Traced
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from misdetect.boxes import Floats
 from misdetect.detections import Detections, Truth
@@ -21,7 +21,7 @@ Loss = Literal["cls", "loc", "all"]
 class Detector(Protocol):
     """The black box: class names, and detections for a batch of images.
 
-    It may also carry ``batch_size`` (how many images it likes at once), ``fingerprint`` (a hash of weights and settings;
+    It may also carry ``batch_size`` (how many images at once), ``fingerprint`` (a hash of weights and settings;
     without it predictions are not cached between runs), ``settings`` (thresholds, for provenance) and ``concurrency``
     (how many ``detect`` calls may run at the same time; 1 if absent).
     """
@@ -84,21 +84,20 @@ LEVELS: tuple[tuple[str, type], ...] = (
     ("Detector", Detector),
 )
 
-D = TypeVar("D")
-
 
 def level(detector: object) -> str:
     """The highest level ``detector`` offers, by name; "none" for stored predictions and the like."""
     return next((name for name, protocol in LEVELS if isinstance(detector, protocol)), "none")
 
 
-def require(detector: object, protocol: type[D], study: str, instead: str) -> D:
-    """``detector`` typed as ``protocol``, or a ``LevelTooLow`` that says what to use ``instead``."""
+def require(detector: object, protocol: Any, study: str, instead: str) -> Any:
+    """``detector`` if it offers ``protocol``, else a ``LevelTooLow`` that says what to use ``instead``."""
     if isinstance(detector, protocol):
         return detector
-    raise LevelTooLow(
-        f"{study} needs a {protocol.__name__} detector; {describe(detector)} is a {level(detector)}: {instead}."
-    )
+    found = level(detector)
+    needed = "detector" if protocol is Detector else f"{protocol.__name__} detector"
+    offered = "none" if found == "none" else f"a {found}"
+    raise LevelTooLow(f"{study} needs a {needed}; {describe(detector)} is {offered}: {instead}.")
 
 
 def describe(detector: object) -> str:
