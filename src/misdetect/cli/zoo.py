@@ -1,0 +1,118 @@
+"""``misdetect zoo``: the detectors that come with the package, and how to train them again."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from misdetect.cli.shell import Document, Json, Seed, messages, present
+from misdetect.detectors.zoo import ZOO, manifest
+
+zoo = typer.Typer(
+    name="zoo",
+    help="List the detectors that come with misdetect; train one again.",
+    add_completion=False,
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+
+
+@zoo.callback()
+def overview(context: typer.Context, json: Json = False) -> None:
+    """List the detectors that come with misdetect; train one again."""
+    if context.invoked_subcommand is None:
+        listing(json)
+
+
+@zoo.command("list")
+def listing(json: Json = False) -> None:
+    """List names, sizes and scores."""
+    shipped = manifest()
+    rows = [
+        {
+            "name": name,
+            "spec": f"zoo:{name}",
+            "family": entry.family,
+            "data": entry.data,
+            "shipped": name in shipped,
+            **{key: shipped.get(name, {}).get(key) for key in ("parameters", "bytes", "sha256", "scores")},
+        }
+        for name, entry in ZOO.items()
+    ]
+    present({"zoo": rows}, json, _show_list)
+
+
+@zoo.command()
+def train(
+    name: Annotated[str, typer.Argument(help="Which detector, e.g. yolox; `misdetect zoo` lists them.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the training; the same folder resumes. [zoo-NAME]")
+    ] = None,
+    seed: Seed = 0,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train for N steps instead of the recipe's.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that draw the training images.")] = 1,
+    install: Annotated[bool, typer.Option("--install", help="Put the result into the package's zoo.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a detector of the zoo, measure it on val, and write weights.safetensors into the folder."""
+    from misdetect.training.zoo import install as put
+    from misdetect.training.zoo import train_zoo
+
+    folder = out or Path(f"zoo-{name}")
+    started = time.monotonic()
+    trained = train_zoo(name, folder, seed=seed, steps=steps, workers=workers, progress=_report)
+    document: dict[str, Any] = {
+        "name": name,
+        "scores": trained.scores,
+        "scored_on": trained.data,
+        "steps": trained.recipe.steps,
+        "seed": seed,
+        "weights": str(trained.weights),
+        "installed": install,
+        "timing": {"seconds": round(time.monotonic() - started, 1)},
+    }
+    if install:
+        document["sha256"] = put(trained)["sha256"]
+    present(document, json, _show_trained)
+
+
+@zoo.command("install")
+def install_trained(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished training.")], json: Json = False
+) -> None:
+    """Put the weights of a finished training into the package's zoo and its manifest."""
+    from misdetect.training.zoo import install, read_trained
+
+    trained = read_trained(folder)
+    entry = install(trained)
+    document = {"name": trained.name, "installed": True, "weights": str(trained.weights), "scored_on": trained.data}
+    present({**document, "scores": entry["scores"], "sha256": entry["sha256"]}, json, _show_trained)
+
+
+def _report(what: str, done: int, total: int, numbers: Mapping[str, float]) -> None:
+    shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
+    messages().print(f"{time.strftime('%H:%M:%S')}  {what}  {done}/{total}  {shown}".rstrip())
+
+
+def _show_list(console: Console, document: Document) -> None:
+    right = ("parameters", "size", "AP", "AP50")
+    table = Table("spec", "data", *(Column(n, justify="right") for n in right), box=None, pad_edge=False)
+    table.header_style = "bold"
+    for row in document["zoo"]:
+        if row["shipped"]:
+            scores = row["scores"]
+            cells = (f"{row['parameters'] / 1e6:.2f} M", f"{row['bytes'] / 1e6:.1f} MB")
+            table.add_row(row["spec"], row["data"], *cells, f"{scores['AP']:.3f}", f"{scores['AP50']:.3f}")
+        else:
+            table.add_row(row["spec"], row["data"], "", "", "", "not trained yet")
+    console.print(table)
+
+
+def _show_trained(console: Console, document: Document) -> None:
+    scores = document["scores"]
+    console.print(f"{document['name']}: AP {scores['AP']:.3f}, AP50 {scores['AP50']:.3f} on {document['scored_on']}")
+    console.print(f"weights: {document['weights']}" + (", installed" if document["installed"] else ""))

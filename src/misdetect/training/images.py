@@ -1,0 +1,150 @@
+"""A data set laid out for training: all pixels in one memory-mapped array, all boxes in another.
+
+Drawing or decoding an image takes longer than training on it, so it happens once; later trainings on the same data map
+the same file. Batches are a function of (seed, step) alone, so a resumed training sees what it would have seen.
+"""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from misdetect.boxes import Floats, Ints
+from misdetect.data import load_data
+from misdetect.detections import Truth
+from misdetect.engine.store import write_atomically
+from misdetect.errors import BadData
+from misdetect.picture import digest
+
+_CHUNK = 250
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImages:
+    """``pixels`` ``[N, H, W, 3]`` uint8; image ``i`` has rows ``starts[i]`` to ``starts[i+1]`` of boxes, labels."""
+
+    names: tuple[str, ...]
+    pixels: NDArray[np.uint8]
+    boxes: Floats
+    labels: Ints
+    starts: Ints
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def truth(self, index: int) -> tuple[Floats, Ints]:
+        """Boxes ``[M, 4]`` and labels ``[M]`` of image ``index``."""
+        chosen = slice(self.starts[index], self.starts[index + 1])
+        return self.boxes[chosen], self.labels[chosen]
+
+    def batch(self, step: int, size: int, seed: int, flip: bool) -> tuple[list[Floats], list[Truth]]:
+        """Batch ``step``: ``size`` images ``[H, W, 3]`` float32 in 0..255 with their truths.
+
+        Every epoch is a new order of all images. Brightness, contrast and (with ``flip``) left and right vary.
+        """
+        per_epoch = len(self) // size
+        epoch, place = divmod(step, per_epoch)
+        order = np.random.default_rng((seed, epoch)).permutation(len(self))[place * size : (place + 1) * size]
+        dice = np.random.default_rng((seed, step, 1))
+        images, truths = [], []
+        for index in order:
+            image = self.pixels[index].astype(np.float32)
+            boxes, labels = self.truth(int(index))
+            if flip and dice.random() < 0.5:
+                image = image[:, ::-1]
+                boxes = np.stack(
+                    [image.shape[1] - boxes[:, 2], boxes[:, 1], image.shape[1] - boxes[:, 0], boxes[:, 3]], 1
+                )
+            gain, offset = dice.uniform(0.85, 1.15), dice.uniform(-15, 15)
+            images.append(np.clip(image * np.float32(gain) + np.float32(offset), 0, 255))
+            truths.append(Truth(boxes, labels))
+        return images, truths
+
+
+def training_images(
+    spec: str,
+    folder: Path,
+    *,
+    states: Sequence[str] | None = None,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> TrainingImages:
+    """The data ``spec`` laid out in ``folder``, made there first if need be; all images must be of one size.
+
+    Crowd regions are left out, and with ``states`` every object in another state (paper 2 trains on present parts).
+    """
+    data = load_data(spec)
+    if not len(data):
+        raise BadData(f"{spec} has no images to train on.")
+    place = folder / digest(data.fingerprint, len(data), states)
+    if not (place / "done.json").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        _lay_out(spec, place, states, workers, progress)
+    table = np.load(place / "objects.npy")
+    return TrainingImages(
+        data.names,
+        np.load(place / "pixels.npy", mmap_mode="r"),
+        table[:, :4],
+        table[:, 4].astype(np.int64),
+        np.load(place / "starts.npy"),
+    )
+
+
+def _lay_out(
+    spec: str, place: Path, states: Sequence[str] | None, workers: int, progress: Callable[[int, int], None] | None
+) -> None:
+    data = load_data(spec)
+    height, width = data[0].image.shape[:2]
+    pixels = open_memmap(place / "pixels.npy", mode="w+", dtype=np.uint8, shape=(len(data), height, width, 3))
+    objects: list[Floats] = []
+    starts = [0]
+    for start, images, tables in _chunks(partial(_read, spec, states, (height, width)), len(data), workers):
+        pixels[start : start + len(images)] = images
+        for table in tables:
+            objects.append(table)
+            starts.append(starts[-1] + len(table))
+        if progress is not None:
+            progress(start + len(images), len(data))
+    pixels.flush()
+    np.save(place / "objects.npy", np.concatenate(objects))
+    np.save(place / "starts.npy", np.array(starts))
+    write_atomically(place / "done.json", json.dumps({"spec": spec, "images": len(data)}).encode())
+
+
+Chunk = tuple[int, NDArray[np.uint8], list[Floats]]
+
+
+def _chunks(read: Callable[[int], Chunk], count: int, workers: int) -> Iterator[Chunk]:
+    """Chunks of the data in order, read by ``workers`` processes."""
+    begins = range(0, count, _CHUNK)
+    if workers == 1:
+        yield from map(read, begins)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(read, begins)
+
+
+def _read(spec: str, states: Sequence[str] | None, size: tuple[int, int], start: int) -> Chunk:
+    data = load_data(spec)
+    images, tables = [], []
+    for index in range(start, min(start + _CHUNK, len(data))):
+        sample = data[index]
+        image, truth = sample.image, sample.truth
+        if image.shape[:2] != size:
+            raise BadData(
+                f"{spec}: training wants images of one size; {sample.id} has {image.shape[:2]}, the first one {size}."
+            )
+        keep = ~np.asarray(truth.crowd)
+        if states is not None and truth.states is not None:
+            keep &= np.array([state in states for state in truth.states], dtype=np.bool_)
+        images.append(image)
+        tables.append(np.concatenate([truth.boxes[keep], truth.labels[keep, None]], axis=1))
+    return start, np.stack(images), tables

@@ -1,0 +1,209 @@
+"""How the zoo is trained: a recipe per detector, from the laid-out data to measured and installed weights."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from misdetect.data import load_data
+from misdetect.detectors import load_detector, zoo
+from misdetect.detectors.torch_detector import TorchDetector
+from misdetect.detectors.yolox import YoloxDetector
+from misdetect.detectors.zoo_models import build, start_from
+from misdetect.engine.store import write_atomically
+from misdetect.errors import BadSpec, BadWeights
+from misdetect.training.images import TrainingImages, training_images
+from misdetect.training.loop import Recipe, Training
+from misdetect.training.measure import measure
+
+Progress = Callable[[str, int, int, Mapping[str, float]], None]
+"""Called with what is being done, how far it is, how far it goes, and numbers worth showing."""
+
+_SCRATCH = Recipe(steps=8_000, batch=16, learning_rate=1.5e-3, widened=("head",))
+_TUNED = replace(_SCRATCH, steps=6_000)  # from a backbone that can already see
+RECIPES: Mapping[str, Recipe] = {
+    "ssd": _TUNED,
+    "faster-rcnn": replace(_TUNED, steps=5_000, widened=("rpn.head", "roi_heads.box_predictor")),
+    "retinanet": _TUNED,
+    "yolox": _SCRATCH,
+    "deformable-detr": replace(_TUNED, learning_rate=1e-3, precision="float32", clip=0.5, widened=()),
+}
+"""By architecture family, for rooms."""
+_BIKES_SHARE = 0.625  # one bicycle per image, always much the same: learnt in fewer steps
+TRAINING_IMAGES = 16_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished training: what was trained, where its weights are, and what ``measure`` says of those weights."""
+
+    name: str
+    weights: Path
+    scores: dict[str, float]
+    recipe: Recipe
+    data: str
+
+    def curve(self) -> list[dict[str, float]]:
+        """The log at its checks, and at its end: ``step``, the summed training ``loss`` since the check before, ``AP``
+        and ``AP50`` on 200 images (at the end: on all)."""
+        path = self.weights.with_name("log.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        losses: list[float] = []
+        points: list[dict[str, float]] = []
+        for line in [*lines, {"step": self.recipe.steps, **self.scores}]:
+            if "losses" in line:
+                losses.append(sum(line["losses"].values()))
+            elif losses:
+                found = {key: line[key] for key in ("AP", "AP50") if key in line}
+                points.append({"step": line["step"], "loss": round(sum(losses) / len(losses), 4), **found})
+                losses = []
+        return points
+
+
+def cache_folder() -> Path:
+    """Where laid-out training images are kept between trainings."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "misdetect" / "training"
+
+
+def images_of(name: str, split: str, *, workers: int = 1, progress: Progress | None = None) -> TrainingImages:
+    """The laid-out images of a zoo detector's data, drawn first if need be."""
+    entry = zoo.ZOO[name]
+    spec = f"{entry.data}:{split}" + (f",count={TRAINING_IMAGES}" if split == "train" else "")
+
+    def drawn(done: int, total: int) -> None:
+        if progress is not None:
+            progress(f"drawing {spec}", done, total, {})
+
+    return training_images(spec, cache_folder(), states=entry.states, workers=workers, progress=drawn)
+
+
+def train_zoo(
+    name: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    steps: int | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train ``name`` in ``folder`` (going on where an earlier call stopped), write and measure its weights."""
+    if name not in zoo.ZOO:
+        raise BadSpec(f"There is no {name!r} in the zoo (there are {', '.join(zoo.ZOO)}).")
+    recipe = recipe_of(name, seed=seed, steps=steps)
+    images = images_of(name, "train", workers=workers, progress=progress)
+    held_out = images_of(name, "val", workers=workers, progress=progress)
+    detector = _untrained(name, images.names, seed)
+
+    def watch(step: int, total: int, losses: dict[str, float]) -> None:
+        if progress is not None:
+            progress("training", step, total, losses)
+
+    def check(current: TorchDetector) -> dict[str, float]:
+        scores = measure(current, held_out, limit=200)
+        if progress is not None:
+            progress("AP on 200 images", training.step, recipe.steps, scores)
+        return {k: scores[k] for k in ("AP", "AP50") if k in scores}
+
+    training = Training(detector, images, recipe, folder)
+    training.run(watch=watch, check=check)
+    weights = folder / "weights.safetensors"
+    write_half(detector, weights)
+    detector.load(weights)
+    scores = measure(detector, held_out)
+    trained = Trained(name, weights, scores, recipe, f"{zoo.ZOO[name].data}:val")
+    write_atomically(folder / "scores.json", (json.dumps(_document(trained), indent=2) + "\n").encode())
+    return trained
+
+
+def recipe_of(name: str, *, seed: int = 0, steps: int | None = None) -> Recipe:
+    """How the zoo's ``name`` is trained; ``steps`` replaces how long."""
+    entry = zoo.ZOO[name]
+    recipe = RECIPES[entry.family]
+    usual = round(recipe.steps * _BIKES_SHARE) if entry.data == "bikes" else recipe.steps
+    # every bicycle looks to the right, and which wheel is the front one is taught by that
+    return replace(recipe, seed=seed, steps=usual if steps is None else steps, flip=entry.data != "bikes")
+
+
+FIRST = "yolox"
+"""The detector that is trained from nothing; the backbones of all others start from its own."""
+
+
+def _untrained(name: str, names: Sequence[str], seed: int) -> TorchDetector:
+    entry = zoo.ZOO[name]
+    detector = build(entry.family, names, data=entry.data, seed=seed, spec=f"zoo:{name}")
+    if entry.family != FIRST:
+        if FIRST not in zoo.manifest():
+            raise BadSpec(
+                f"The backbone of {name!r} starts from that of {FIRST!r}, which is not in the zoo yet; run 'misdetect "
+                f"zoo train {FIRST} --install' first."
+            )
+        source = load_detector(f"zoo:{FIRST}")
+        assert isinstance(source, YoloxDetector)
+        start_from(detector, source.module)
+    return detector
+
+
+def write_half(detector: TorchDetector, path: Path) -> None:
+    """Write the weights with matrices and kernels in float16, which halves the file; norms and biases stay float32."""
+    tensors = {
+        name: (value.half() if value.ndim > 1 and value.is_floating_point() else value).cpu().contiguous().clone()
+        for name, value in detector.module.state_dict().items()
+    }
+    for name, value in tensors.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise BadWeights(f"{name} has values that float16 cannot hold; train with a larger weight decay.")
+    temporary = path.with_name(f".{path.name}.writing")
+    save_file(tensors, temporary)
+    os.replace(temporary, path)
+
+
+def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
+    """Copy trained weights into the package and write them into its manifest; returns the manifest's entry."""
+    folder.mkdir(exist_ok=True)
+    target = folder / f"{trained.name}.safetensors"
+    temporary = folder / f".{target.name}.writing"
+    shutil.copyfile(trained.weights, temporary)
+    os.replace(temporary, target)
+    known = zoo.ZOO[trained.name]
+    data = load_data(f"{known.data}:train,count={TRAINING_IMAGES}")
+    detector = build(known.family, data.names, data=known.data)
+    entry = {
+        "sha256": zoo.checksum(target),
+        "bytes": target.stat().st_size,
+        "parameters": sum(p.numel() for p in detector.module.parameters()),
+        "names": list(data.names),
+        "data": data.spec,
+        "data_fingerprint": data.fingerprint,
+        "states": known.states,
+        "family": known.family,
+        "scores": trained.scores,
+        "scored_on": trained.data,
+        "recipe": asdict(trained.recipe),
+        "curve": trained.curve(),
+    }
+    zoo.manifest.cache_clear()
+    everything = zoo.manifest(folder) | {trained.name: entry}
+    text = json.dumps(dict(sorted(everything.items())), indent=2) + "\n"
+    write_atomically(folder / "manifest.json", text.encode())
+    zoo.manifest.cache_clear()
+    return entry
+
+
+def read_trained(folder: Path) -> Trained:
+    """The finished training in ``folder``, as ``train_zoo`` left it."""
+    path = folder / "scores.json"
+    if not path.is_file():
+        raise BadSpec(f"{folder} holds no finished training; run 'misdetect zoo train NAME --out {folder}' to its end.")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    recipe = Recipe(**{**found["recipe"], "widened": tuple(found["recipe"]["widened"])})
+    return Trained(found["name"], folder / "weights.safetensors", found["scores"], recipe, found["data"])
+
+
+def _document(trained: Trained) -> dict[str, Any]:
+    return {**asdict(trained), "weights": trained.weights.name}
