@@ -1,0 +1,73 @@
+"""``misdetect data SPEC``: what is in a data set and what is wrong with it, and its export to COCO."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from misdetect.cli.shell import Document, Json, Limit, messages, present
+from misdetect.data import load_data
+from misdetect.data.check import inspect
+from misdetect.data.export import export_coco
+
+_SHOWN = 30
+
+
+def data(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC",
+            help="rooms:SPLIT, bikes:SPLIT, coco:FILE[,images=DIR], voc:DIR[,split=NAME], yolo:data.yaml[,split=val], "
+            "delftbikes:FILE[,images=DIR] or folder:DIR.",
+        ),
+    ],
+    limit: Limit = None,
+    masks: Annotated[bool, typer.Option("--masks", help="Also decode and check every mask.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the data as COCO to this new folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what is in a data set and what is wrong with it; with --out, export it to COCO."""
+    dataset = load_data(spec).limit(limit)
+    document = inspect(dataset, masks=masks)
+    if out is not None:
+        console = messages()
+        with console.status("exporting") as status:
+            total = len(dataset)
+            written = export_coco(dataset, out, progress=lambda n: status.update(f"exporting {n} of {total} images"))
+        document["export"] = {"folder": str(out), **written}
+    present(document, as_json, _show)
+
+
+def _show(console: Console, document: Document) -> None:
+    console.print(f"[bold]{escape(document['data'])}[/bold]", soft_wrap=True)
+    console.print(
+        f"{document['images']} images ({document['images_without_objects']} without objects), "
+        f"{document['objects']} objects ({document['crowd']} crowd, {document['masks']} with masks)"
+    )
+    console.print("sizes: " + ", ".join(f"{count} {size}" for size, count in document["sizes"].items()))
+    if document["states"]:
+        shares = (f"{state} {100 * row['share']:.1f} %" for state, row in document["states"].items())
+        console.print("states: " + ", ".join(shares))
+    _show_classes(console, document)
+    if not document["warnings"]:
+        console.print("nothing found wrong")
+    for row in document["warnings"]:
+        console.print(f"[yellow]{row['kind']}[/yellow] × {row['count']}: {escape(row['example'])}")
+    if "export" in document:
+        console.print(f"written to {escape(document['export']['folder'])}")
+
+
+def _show_classes(console: Console, document: Document) -> None:
+    ranked = sorted(document["classes"], key=lambda row: (-row["objects"], row["name"]))
+    if not ranked:
+        return
+    table = Table("class", "objects", "images", box=None, pad_edge=False)
+    for row in ranked[:_SHOWN]:
+        table.add_row(escape(row["name"]), str(row["objects"]), str(row["images"]))
+    console.print(table)
+    if len(ranked) > _SHOWN:
+        console.print(f"… and {len(ranked) - _SHOWN} more classes (all with --json)")

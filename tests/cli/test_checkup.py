@@ -1,0 +1,50 @@
+"""``checkup`` on detectors whose right answer is known: the glass box."""
+
+import json
+
+import pytest
+
+ROOMS = "rooms:val,count=30"
+
+
+def checkup(run, tmp_path, fault):
+    code, out, err = run(
+        "checkup", "--detector", f"glassbox:{fault},data={ROOMS}", "--data", ROOMS, "--out", tmp_path / "up", "--json"
+    )
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_perfect_detector_is_called_perfect(run, tmp_path):
+    document = checkup(run, tmp_path, "none")
+    assert document["score"]["ap"]["AP"] == pytest.approx(1)
+    assert all(points == 0 for points in document["score"]["tide"].values())
+    assert document["detector"]["level"] == "Traced"
+    assert document["detect"]["done"] == document["data"]["images"] == 30
+    stored = json.loads((tmp_path / "up" / "checkup.json").read_text())
+    assert stored["score"] == document["score"]
+    assert "timing" not in stored["detect"]
+
+
+def test_a_planted_fault_shows_in_the_class_it_was_planted_in(run, tmp_path):
+    document = checkup(run, tmp_path, "sink,class=chair")
+    by_class = document["score"]["by_class"]
+    assert by_class["chair"]["AP50"] < 0.5
+    assert all(entry["AP50"] == pytest.approx(1) for name, entry in by_class.items() if name != "chair")
+
+
+def test_a_second_checkup_gives_the_same_bytes(run, tmp_path):
+    checkup(run, tmp_path, "none")
+    first = (tmp_path / "up" / "checkup.json").read_bytes()
+    checkup(run, tmp_path, "none")
+    assert (tmp_path / "up" / "checkup.json").read_bytes() == first
+
+
+def test_stored_predictions_cannot_be_checked_up(run, tmp_path):
+    (tmp_path / "r.json").write_text("[]")
+    code, _, err = run(
+        "checkup", "--detector", f"predictions:{tmp_path / 'r.json'}", "--data", ROOMS, "--out", tmp_path
+    )
+    assert code == 2
+    assert "needs a detector" in err
+    assert not (tmp_path / "up").exists()

@@ -1,0 +1,167 @@
+"""The contract every verb keeps: one JSON document, one sentence per failure, documented exit codes, no traceback."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from cli_world import finish, start
+
+from misdetect import cli
+from misdetect.cli import VERBS
+
+
+@pytest.fixture
+def commands(world, tmp_path):
+    """For each verb arguments that work."""
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(world.expected))
+    return {
+        "data": ["data", world.data],
+        "detect": world.detect(tmp_path / "out.json"),
+        "detectors": ["detectors"],
+        "score": ["score", "--truth", world.data, "--predictions", str(results)],
+    }
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if "__pycache__" not in path.parts)
+
+
+def is_one_sentence(text: str) -> bool:
+    return text.startswith("misdetect: ") and text.count("\n") == 1 and "Traceback" not in text and "\x1b" not in text
+
+
+@pytest.mark.parametrize("verb", ["data", "detect", "detectors", "score"])
+def test_json_is_one_document_with_sorted_keys_and_nothing_else(run, commands, verb):
+    code, out, err = run(*commands[verb], "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert out == json.dumps(document, sort_keys=True, indent=2) + "\n"
+    assert not err.lstrip().startswith("{")
+    code, drawn, _ = run(*commands[verb])
+    assert code == 0
+    assert drawn.strip()
+    assert not drawn.startswith("{")
+
+
+BAD = {
+    "no such verb": ["nonsense"],
+    "verb misspelt": ["detct"],
+    "no such option": ["detectors", "--nope"],
+    "missing option": ["detect", "--data", "coco:x"],
+    "missing argument": ["data"],
+    "not a number": ["data", "coco:x", "--limit", "many"],
+    "number too small": ["data", "coco:x", "--limit", "0"],
+    "too much": ["detectors", "surplus"],
+    "unknown data scheme": ["data", "nope:x"],
+    "no scheme": ["data", "nope"],
+    "no such file": ["data", "coco:absent.json"],
+    "unknown spec option": ["data", "coco:absent.json,colour=red"],
+    "no such results": ["score", "--truth", "coco:absent.json", "--predictions", "absent.json"],
+    "unknown detector": ["detect", "--detector", "nope:x", "--data", "coco:x", "--out", "o.json"],
+    "no such factory": ["detect", "--detector", "python:absent_module:f", "--data", "coco:x", "--out", "o.json"],
+    "no such folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "absent/o.json"],
+    "out is a folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "."],
+}
+
+
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert is_one_sentence(err)
+    plain = err.removeprefix("misdetect: ").strip()
+    code, out, err = run(*arguments, "--json")
+    assert (code, err) == (2, "")
+    error = json.loads(out)["error"]
+    assert set(error) == {"exit_code", "kind", "message"}
+    assert error["exit_code"] == 2
+    assert out.count("\n") == 1
+    if arguments != BAD["no such verb"]:
+        assert error["message"] == plain
+    assert listing(tmp_path) == []
+
+
+def test_a_misspelt_verb_is_corrected_and_what_is_missing_is_named(run):
+    assert "'detect'" in run(*BAD["verb misspelt"])[2]
+    assert "--detector" in run(*BAD["missing option"])[2]
+    assert "--nope" in run(*BAD["no such option"])[2]
+    assert "--limit" in run(*BAD["not a number"])[2]
+
+
+def test_version_and_help(run):
+    assert run("--version")[:2] == (0, f"misdetect {version('misdetect')}\n")
+    code, shown, _ = run("--help")
+    assert code == 0
+    assert all(verb in shown for verb in VERBS)
+    assert run() == (0, *run("--help")[1:])
+    code, shown, _ = run("data", "--help")
+    assert code == 0
+    assert "--masks" in shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_summary_in_the_help_is_the_docstrings(verb):
+    assert cli.load_verb(verb).help.split("\n")[0] == VERBS[verb]
+
+
+def test_help_waits_for_no_library_that_only_a_verb_needs():
+    code = (
+        "import sys; sys.argv = ['misdetect', '--help']\nfrom misdetect.cli import main\n"
+        "try: main()\nexcept SystemExit: print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "misdetect.cli" in loaded
+    assert not loaded & {"pyarrow", "duckdb", "cv2", "scipy", "torch", "httpx", "onnxruntime", "PIL"}
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "says"),
+    [
+        (PermissionError(13, "Permission denied", "/somewhere/x"), "file", "/somewhere/x: Permission denied."),
+        (OSError(28, "No space left on device"), "file", "No space left on device."),
+        (KeyError("oops\nand more"), "fault", "KeyError"),
+        (KeyboardInterrupt(), "interrupted", "interrupted"),
+    ],
+)
+def test_whatever_happens_is_one_sentence(run, monkeypatch, raised, kind, says):
+    def broken(name):
+        raise raised
+
+    monkeypatch.setattr(cli, "load_verb", broken)
+    expected = 130 if kind == "interrupted" else 2
+    code, out, err = run("detectors")
+    assert (code, out) == (expected, "")
+    assert is_one_sentence(err)
+    assert says in err
+    code, out, err = run("detectors", "--json")
+    assert (code, json.loads(out)["error"]["kind"]) == (expected, kind)
+    if kind == "fault":
+        monkeypatch.setenv("MISDETECT_TRACEBACK", "1")
+        with pytest.raises(KeyError):
+            run("detectors")
+
+
+def test_no_color_means_no_escape_codes(run, commands, monkeypatch):
+    """Forced colours show that there would be some."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" in run(*commands["score"])[1]
+    assert "\x1b" in run("nonsense")[2]
+    monkeypatch.setenv("NO_COLOR", "1")
+    for arguments in commands.values():
+        assert "\x1b" not in "".join(run(*arguments)[1:])
+    assert "\x1b" not in run("nonsense")[2]
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_reader_that_leaves_early_is_no_error(more):
+    process = start("detectors", *more)
+    process.stdout.close()
+    process.stdout = None
+    code, _, err = finish(process)
+    assert (code, err) == (0, "")
