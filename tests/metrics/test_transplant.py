@@ -1,0 +1,180 @@
+"""The arithmetic of paper 1 against a naive second implementation, and the laws it must keep."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from misdetect.detections import Detections
+from misdetect.errors import BadSpec
+from misdetect.metrics.transplant import OWN, Rules, compare, match_score
+
+T = np.array([40.0, 40, 60, 60])
+
+
+def naive_iou(a, b):
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0) * max(height, 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return shared / union if union > 0 else 0.0
+
+
+def naive_matching(before, after, agnostic):
+    """Total weight of the best matching, by trying every assignment of the smaller side to the larger."""
+    weights = [[naive_iou(b, a) if agnostic or bl == al else 0.0 for a, al in after] for b, bl in before]
+    if len(before) > len(after):
+        weights = [list(column) for column in zip(*weights, strict=True)] if after else []
+    if not weights:
+        return 0.0
+    return max(
+        sum(weights[i][j] for i, j in enumerate(chosen))
+        for chosen in permutations(range(len(weights[0])), len(weights))
+    )
+
+
+def naive_score(before, after, rules, t_label, agnostic=False):
+    """Eq. 1 with the three policies, in words: filter, match, divide."""
+    old = [(b, c) for b, s, c in before if s >= rules.score]
+    new = [(b, c) for b, s, c in after if s >= rules.score]
+    if rules.own == "matched":
+        new = [
+            (b, c)
+            for b, c in new
+            if not (naive_iou(b, T) >= 0.5 and all(naive_iou(b, T) > naive_iou(b, o) for o, _ in old))
+        ]
+    if rules.own == "ignore-class":
+        old, new = ([(b, c) for b, c in side if c != t_label] for side in (old, new))
+    most = max(len(new) - (rules.own == "minus-one"), len(old))
+    return naive_matching(old, new, agnostic) / most if most > 0 else 1.0
+
+
+boxes = st.tuples(*[st.integers(0, 80)] * 2, *[st.integers(1, 40)] * 2).map(
+    lambda v: (float(v[0]), float(v[1]), float(v[0] + v[2]), float(v[1] + v[3]))
+)
+scored = st.tuples(boxes, st.sampled_from([0.2, 0.47, 0.5, 0.52, 0.9]), st.integers(0, 2))
+
+
+def detections(found):
+    return Detections([b for b, _, _ in found], [s for _, s, _ in found], [c for _, _, c in found])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(scored, max_size=5), st.lists(scored, max_size=5), st.sampled_from(OWN), st.integers(-1, 2))
+def test_score_agrees_with_trying_every_assignment(before, after, own, label):
+    rules = Rules(own=own)
+    found = compare(detections(before), detections(after), T, label, rules)
+    assert found.score == pytest.approx(naive_score(before, after, rules, label))
+    assert found.agnostic == pytest.approx(naive_score(before, after, rules, label, agnostic=True))
+    assert found.agnostic >= found.score - 1e-12, "more edges cannot match worse"
+    assert 0 <= found.score <= 1 + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(scored, max_size=6), st.sampled_from(OWN))
+def test_nothing_changed_means_nothing_affected(before, own):
+    found = compare(detections(before), detections(before), T, -1, Rules(own=own, on_t=1.0))
+    if own != "matched":
+        assert found.score == pytest.approx(1)
+        assert found.least == pytest.approx(1)
+    assert not len(found.new_classes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(scored, max_size=5), st.lists(scored, max_size=5))
+def test_every_original_has_one_outcome_and_no_partner_is_shared(before, after):
+    found = compare(detections(before), detections(after), T, 0, Rules())
+    partners = [p for p in found.originals.partner.tolist() if p >= 0]
+    assert len(partners) == len(set(partners))
+    for i, outcome in enumerate(found.originals.outcome):
+        partner = int(found.originals.partner[i])
+        assert (partner < 0) == (outcome == "lost")
+        if partner >= 0:
+            same = found.before.labels[i] == found.after.labels[partner]
+            assert same == (outcome != "renamed")
+            assert not found.own[partner]
+            assert found.originals.iou[i] == pytest.approx(naive_iou(found.before.boxes[i], found.after.boxes[partner]))
+            assert (found.originals.iou[i] >= 0.7) == (outcome == "kept") or outcome == "renamed"
+
+
+def one(box, score=0.9, label=0):
+    return (tuple(map(float, box)), score, label)
+
+
+CHAIR, CUP = one((0, 0, 20, 20)), one((80, 80, 100, 100), label=1)
+ELEPHANT = one((40, 40, 60, 60), label=2)
+
+
+def test_the_paper_subtracts_one_for_t():
+    """With T detected beside two untouched originals S is 1; a spurious detection with T unseen is free; T seen twice
+    is not."""
+    rules = Rules()
+    base = detections([CHAIR, CUP])
+    assert compare(base, detections([CHAIR, CUP, ELEPHANT]), T, 2, rules).score == 1
+    assert compare(base, detections([CHAIR, CUP, one((5, 70, 20, 90))]), T, 2, rules).score == 1
+    twice = detections([CHAIR, CUP, ELEPHANT, one((40, 40, 60, 58), label=0)])
+    assert compare(base, twice, T, 2, rules).score == pytest.approx(2 / 3)
+    assert compare(base, twice, T, 2, Rules(own="matched")).score == 1
+    spurious = detections([CHAIR, CUP, one((5, 70, 20, 90))])
+    assert compare(base, spurious, T, 2, Rules(own="matched")).score == pytest.approx(2 / 3)
+    more_elephants = detections([CHAIR, CUP, ELEPHANT, one((0, 60, 20, 80), label=2)])
+    assert compare(base, more_elephants, T, 2, Rules(own="ignore-class")).score == 1
+
+
+def test_body_and_caption_differ_as_the_paper_does():
+    """Eq. 1 averages, the caption looks at the worst original."""
+    found = compare(detections([CHAIR, CUP]), detections([CHAIR]), T, 2, Rules())
+    assert found.score == 0.5
+    assert found.least == 0
+
+
+def test_coverage_distance_and_outcomes():
+    left = one((10, 40, 50, 60))  # half of it under T
+    away = one((40, 0, 60, 10))  # 30 px above T
+    after = detections([one((12, 40, 50, 60), label=1), ELEPHANT])
+    found = compare(detections([left, away]), after, T, 2, Rules())
+    assert found.coverage == pytest.approx(0.25)
+    assert found.originals.distance.tolist() == [0, 30]
+    assert found.originals.outcome == ("renamed", "lost")
+    assert found.new_classes.tolist() == [1, 2]
+    assert found.own.tolist() == [False, True]
+    assert found.confidence == 0.9
+
+
+@pytest.mark.parametrize(
+    ("clean", "edited", "flickers"),
+    [(0.9, 0.48, True), (0.53, 0.1, True), (0.9, 0.3, False), (0.9, None, False), (0.52, None, True)],
+)
+def test_flicker_is_a_change_that_a_nearby_threshold_would_not_see(clean, edited, flickers):
+    before = detections([CUP, one((0, 0, 20, 20), clean)])
+    after = detections([CUP] if edited is None else [CUP, one((0, 0, 20, 20), edited)])
+    found = compare(before, after, T, 2, Rules())
+    assert found.score == 0.5
+    assert found.originals.flickers.tolist() == [False, flickers]
+    assert found.settled == (1.0 if flickers else 0.5)
+
+
+def test_a_new_detection_flickers_the_same_way_but_ts_own_does_not():
+    before = detections([CUP, one((0, 0, 20, 20), 0.46)])
+    appears = detections([CUP, one((0, 0, 20, 20), 0.8), one((0, 60, 20, 80), 0.8)])
+    found = compare(before, appears, T, 2, Rules())
+    assert found.score == pytest.approx(1 / 2)
+    assert found.settled == 1.0
+    weak_t = detections([CUP, one((40, 40, 60, 60), 0.51, 2), one((0, 60, 20, 80), 0.8)])
+    found = compare(detections([CUP]), weak_t, T, 2, Rules())
+    assert found.settled == found.score == pytest.approx(1 / 2)
+
+
+def test_zero_by_zero_is_one():
+    assert match_score(0.0, 0, 0) == 1
+    assert match_score(0.0, -1, 0) == 1
+    assert compare(Detections.empty(), Detections.empty(), T, 0, Rules()).score == 1
+
+
+def test_bad_rules_are_refused():
+    with pytest.raises(BadSpec, match="own should be one of"):
+        Rules(own="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(BadSpec, match="score should lie"):
+        Rules(score=50)
