@@ -1,0 +1,233 @@
+"""Attribution of misses: its time against paper 3's algorithm as plain loops, and its memory on RetinaNet-sized traces.
+
+Synthetic traces of the size of COCO val2017 (5,000 images, 36k objects, 1,000 proposals, 80 classes and background).
+Making them is not timed. Prints one JSON document; times are the processor's, whatever else the machine is doing.
+
+    python benchmarks/explain.py [--images N]
+    python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses, for docs/explain.md
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from misdetect.data.dataset import Sample
+from misdetect.detections import Truth
+from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.metrics.diagnosis import diagnose
+from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed
+from misdetect.studies.explain.rows import Seen, image_rows
+
+CLASSES, PROPOSALS, OBJECTS, ANCHORS = 80, 1000, 7.2, 160_000
+WIDTH, HEIGHT = 640, 480
+LOOP_IMAGES = 40
+
+
+def boxes(rng: np.random.Generator, count: int) -> np.ndarray:
+    side = np.exp(rng.normal(4.2, 0.8, (count, 2)))
+    corner = rng.uniform(0, 1, (count, 2)) * np.maximum([WIDTH, HEIGHT] - side, 1)
+    return np.concatenate([corner, corner + side], axis=1)
+
+
+def scene(seed: int, count: int) -> tuple[Candidates, np.ndarray, np.ndarray]:
+    """A trace of ``count`` candidates, two thirds of them around objects. About three in ten objects are missed, by
+    mechanisms in about the shares that paper 3 has for Faster R-CNN on COCO."""
+    rng = np.random.default_rng(seed)
+    objects = int(rng.poisson(OBJECTS))
+    truth, labels = boxes(rng, objects), rng.integers(0, CLASSES, objects)
+    fate = rng.choice(["found", *MECHANISMS], objects, p=[0.71, 0.058, 0.007, 0.035, 0.168, 0.022])
+    near = rng.integers(0, max(objects, 1), count)
+    away = (rng.random(count) < 1 / 3) | (objects == 0)
+    base = boxes(rng, count)
+    base[~away] = truth[near[~away]]
+    side = np.tile(base[:, 2:] - base[:, :2], 2)
+    # those of an object without a proposal lie beside it, those that the regressor spoils are moved beside it
+    step = np.array([0.7, 0, 0.7, 0]) * side
+    beside, spoilt = np.zeros(count, bool), np.zeros(count, bool)
+    scores = rng.random((count, CLASSES), dtype=np.float32) ** 2 * np.float32(0.05)
+    if objects:
+        beside, spoilt = ~away & (fate[near] == "proposal"), ~away & (fate[near] == "regressor")
+        guess = np.where(fate == "interclass", (labels + 1) % CLASSES, labels)
+        strength = np.where(fate == "background", 0.2, 0.9)
+        scores[np.arange(count), guess[near]] = np.where(away, 0.01, strength[near] * rng.uniform(0.5, 1, count))
+    proposals = base + rng.normal(0, 0.12, base.shape) * side + step * beside[:, None]
+    refined = base + rng.normal(0, 0.07, base.shape) * side + step * (beside | spoilt)[:, None]
+    top = scores.argmax(axis=1)
+    above = np.flatnonzero(scores[np.arange(count), top] >= 0.05)
+    order = above[np.argsort(-scores[above, top[above]])]
+    cut = fate[near[order]] == "calibration" if objects else np.zeros(len(order), bool)
+    _, first = np.unique(near[order], return_index=True)  # the best of each object is kept
+    best = np.isin(np.arange(len(order)), first) & ~cut
+    kept, rest = order[best], order[~best]
+    reasons = np.full(len(rest), int(Reason.TOP_K))
+    return (
+        Candidates(
+            proposals.astype(np.float32),
+            refined.astype(np.float32),
+            scores,
+            1 - scores.max(axis=1),
+            np.arange(count),
+            Pairs(kept, top[kept]),
+            Dropped(rest, top[rest], reasons, np.full(len(rest), -1)),
+        ),
+        truth,
+        labels,
+    )
+
+
+def overlap(a: object, b: object) -> float:
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    return width * height / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - width * height)
+
+
+def loop(out: list, truth: object, labels: object, refined: object, proposals: object, scores: object) -> list[str]:
+    """Algorithm 1 as loops, over arrays (as one would write it first) or over plain lists (which Python reads faster);
+    objects that a detection of ``out`` finds are left out."""
+    found = []
+    for box, label in zip(truth, labels, strict=True):
+        if any(c == label and s >= 0.3 and overlap(box, b) >= 0.5 for b, s, c in out):
+            continue
+        localised = [k for k, b in enumerate(refined) if overlap(box, b) >= 0.5]
+        if localised:
+            if any(scores[k][label] >= 0.3 for k in localised):
+                found.append("calibration")
+            elif any(s >= 0.3 for k in localised for s in scores[k]):
+                found.append("interclass")
+            else:
+                found.append("background")
+        elif any(overlap(box, b) >= 0.5 for b in proposals):
+            found.append("regressor")
+        else:
+            found.append("proposal")
+    return found
+
+
+def timed(run: object) -> tuple[float, list[str]]:
+    start = time.process_time()
+    found = run()
+    return time.process_time() - start, found
+
+
+def speed(images: int) -> dict[str, object]:
+    """All 36k objects, and only the three in ten that are missed; loops run, and must agree, on a few images."""
+    spent, shared, objects, counts = Counter(), Counter(), 0, Counter()
+    for seed in range(-3, images):  # three to warm up
+        seen, truth, labels = scene(abs(seed), PROPOSALS)
+        found = seen.select()
+        lost = missed(found, truth, labels)
+        everyone = timed(lambda: attribute(seen, truth, labels, reading="boxes"))  # noqa: B023
+        misses = timed(
+            lambda: attribute(seen, truth[m := missed(found, truth, labels)], labels[m], reading="boxes")  # noqa: B023
+        )
+        evidence = timed(lambda: diagnose(seen, truth[lost], labels[lost], reading="boxes"))  # noqa: B023
+        if seed < 0:
+            continue
+        objects += len(truth)
+        counts.update(MECHANISMS[i] for i in misses[1])
+        for name, (took, _) in (("all objects", everyone), ("misses", misses), ("with evidence", evidence)):
+            spent[name] += took
+            shared[name] += took if seed < LOOP_IMAGES else 0
+        for kind in ("arrays", "lists") if seed < LOOP_IMAGES else ():
+            parts = [truth, labels, seen.refined, seen.proposals, seen.scores, found.boxes, found.scores, found.labels]
+            parts = parts if kind == "arrays" else [part.tolist() for part in parts]
+            out = list(zip(*parts[5:], strict=True))
+            for name, mine, known in (("all objects", everyone[1], []), ("misses", misses[1], out)):
+                took, theirs = timed(lambda: loop(known, *parts[:5]))  # noqa: B023
+                shared[name, kind] += took
+                assert [MECHANISMS[i] for i in mine] == theirs, f"scene {seed}: the loop disagrees"
+    return {
+        "images": images,
+        "objects": objects,
+        "mechanisms_of_misses": dict(counts),
+        "seconds": {name: round(value, 2) for name, value in spent.items()},
+        "loop_to_vectorised": {
+            name: {kind: round(shared[name, kind] / shared[name], 1) for kind in ("arrays", "lists")}
+            for name in ("all objects", "misses")
+        },
+        "loop_images": min(LOOP_IMAGES, images),
+    }
+
+
+def memory() -> dict[str, object]:
+    """In a process of its own: all rows of a few images with RetinaNet's number of anchors."""
+    import resource
+
+    class Nowhere:
+        def read(self):
+            return np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+
+        def key(self):
+            return "nowhere"
+
+    names = [str(i) for i in range(CLASSES)]
+    start, rows = 0.0, 0
+    for seed in range(3):
+        seen, truth, labels = scene(seed, ANCHORS)
+        sample = Sample(str(seed), Nowhere(), Truth(truth, labels), WIDTH, HEIGHT)
+        found = seen.select()
+        looked = Seen(sample, sample.truth, labels, names, found, np.ones(len(found), bool), seen)
+        before = time.process_time()
+        rows += len(image_rows(looked, Thresholds(), {"miss": "any", "reading": "boxes"}, sample.image))
+        start += time.process_time() - before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"anchors": ANCHORS, "rows": rows, "peak_mb": round(peak), "seconds_per_image": round(start / 3, 3)}
+
+
+def confusion(images: int, inside: bool) -> str:
+    """Planted (rows) × diagnosed (columns), over all faults, as a Markdown table; from the inside, or from without."""
+    import tempfile
+
+    from misdetect.data import load_data
+    from misdetect.detectors.glassbox import GlassBox
+    from misdetect.detectors.glassbox_faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
+    from misdetect.engine import run_study
+    from misdetect.studies.explain import Explaining, ExplainStudy
+
+    data = load_data("rooms:val").limit(images)
+    names = MECHANISMS if inside else (*MECHANISMS, "unknown")
+    lines = ["| planted | hit | " + " | ".join(names) + " | reason | TIDE type |", "|" + "---|" * (len(names) + 4)]
+    for fault in (NoProposal(), Shift(), OtherClass(), Sink(), Misrank(), TopK(k=3), Cap(cap=3)):
+        box = GlassBox(data, [fault])
+        with tempfile.TemporaryDirectory() as folder:
+            study = ExplainStudy(data, box.names, Explaining(inside=inside))
+            run = run_study(study, box, f"{folder}/run", {}, cached=False).run
+            rows = {(r["image"], r["id"]): r for r in run.table().to_pylist() if r["kind"] == "object"}
+        planted = [p for p in box.planted_table() if p["mechanism"] is not None]
+        told = [rows[p["sample"], p["object"]] for p in planted]
+        counts = Counter(row["mechanism"] for row in told)
+        cells = [str(counts[name]) for name in names]
+        why = [p["reason"].replace("_", "-") == r["reason"] for p, r in zip(planted, told, strict=True) if p["reason"]]
+        tide = {"Miss": "missed", "Cls": "cls", "Loc": "loc"}
+        type_ = [tide[p["tide"]] == r["tide"] for p, r in zip(planted, told, strict=True) if p["tide"]]
+        shares = [f"{sum(part)} of {len(part)}" if part else "–" for part in (why, type_)]
+        expected = planted[0]["mechanism"]
+        lines.append(f"| `{fault.name}` ({expected}) | {len(planted)} | " + " | ".join([*cells, *shares]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--confusion", action="store_true", help="planted faults against diagnoses")
+    parser.add_argument("--outside", action="store_true", help="with --confusion: look at the output only")
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.confusion:
+        print(confusion(min(given.images, 100), not given.outside))
+    elif given.memory:
+        print(json.dumps(memory()))
+    else:
+        document = speed(given.images)
+        document["retinanet"] = json.loads(subprocess.check_output([sys.executable, __file__, "--memory"]))
+        print(json.dumps(document, indent=2, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The pictures of an explain run, drawn into its ``images`` folder: the panels, the Sankey page, evidence per miss."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from misdetect.data.dataset import Dataset
+from misdetect.engine.store import Run
+from misdetect.errors import BadImage
+from misdetect.report.explain_figures import evidence, legend, sankey_page, three_panels
+from misdetect.report.figures import save_png, stacked, titled
+
+
+def draw(run: Run, data: Dataset, document: Mapping[str, Any], each: int = 4) -> list[Path]:
+    """Draw Fig. 3 and, for every mechanism, ``each`` misses (of different images where there are enough, the largest
+    objects first, since they can be seen). Returns the files; none where ``each`` is 0 or nothing was missed."""
+    if not each or not document["missed"]:
+        return []
+    folder = run.path / "images"
+    made = [save_png(folder / "mechanisms.png", three_panels(document))]
+    made.append(sankey_page(document, folder / "sankey.html"))
+    place = {data[i].id: i for i in range(len(data))}
+    for name, count in document["mechanisms"].items():
+        if not count:
+            continue
+        rows = run.query(
+            "SELECT *, row_number() OVER (PARTITION BY image ORDER BY area DESC, id) AS turn FROM rows "
+            "WHERE kind = 'object' AND mechanism = ? ORDER BY turn, area DESC, image, id LIMIT ?",
+            [name, each],
+        ).to_pylist()
+        crops = []
+        for row in rows:
+            try:
+                crops.append(titled(evidence(data[place[row["image"]]].image, row), f"{row['image']} #{row['id']}"))
+            except BadImage:
+                continue
+        if crops:
+            sheet = stacked([legend(), stacked(crops, sideways=True)])
+            made.append(save_png(folder / f"{name}.png", titled(sheet, f"{name}: {count} misses")))
+    return made

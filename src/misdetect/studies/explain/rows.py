@@ -1,0 +1,323 @@
+"""The columns of an explain run, and the rows of one image.
+
+``kind`` says what a row is about: an "object" that should be found, a "detection" that was reported, a suspicious
+"region" without a detection, or something "ignored" (a crowd, an absent part, a class that the detector does not
+know). Every annotation and every reported detection is in exactly one row. Labels are names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from misdetect.boxes import Bools, Floats, Ints, iou
+from misdetect.data.dataset import Sample
+from misdetect.detections import Detections, Truth
+from misdetect.detectors.candidates import Candidates
+from misdetect.metrics import tide
+from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.metrics.diagnosis import Diagnosis, diagnose
+from misdetect.metrics.matching import overlap_of_pairs
+from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
+from misdetect.metrics.slices import attributes
+from misdetect.studies.explain import outside
+from misdetect.studies.explain.regions import Regions, objectness_of
+
+OBJECT, DETECTION, REGION, IGNORED = KINDS = ("object", "detection", "region", "ignored")
+TIDE_TYPES = ("missed", "cls", "loc", "cls+loc")
+"""The TIDE type of a miss: that of the best-scored error about it; see docs/definitions.md."""
+PRESENT = ("intact", "damaged")
+SWEEP = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Scores at which ``reach`` is taken: the best IoU that a detection of the object's class has at that score or more."""
+BOX = ("x0", "y0", "x1", "y1")
+SLICES = ("crowding", "occlusion", "truncation", "aspect", "brightness")
+
+
+def _box(prefix: str = "") -> list[tuple[str, pa.DataType]]:
+    return [(prefix + name, pa.float64()) for name in BOX]
+
+
+def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.float64()) for name in names]
+
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("image", pa.string()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("id", pa.int64()),
+        ("label", pa.string()),
+        *_box(),
+        ("score", pa.float64()),
+        ("found", pa.bool_()),
+        ("mechanism", pa.string()),
+        ("reason", pa.string()),
+        ("tide", pa.string()),
+        ("matched", pa.int64()),
+        ("matched_iou", pa.float64()),
+        ("candidate", pa.int64()),
+        ("level", pa.int32()),
+        ("localised", pa.int32()),
+        *_numbers("proposal_iou", "refined_iou", "best_proposal_iou", "best_refined_iou", "moved", "own_score"),
+        ("rival", pa.string()),
+        *_numbers("rival_score", "background", "objectness", "first_iou", "first_score"),
+        ("top_labels", pa.list_(pa.string())),
+        ("top_scores", pa.list_(pa.float64())),
+        *_box("proposal_"),
+        *_box("refined_"),
+        ("suppressor_label", pa.string()),
+        *_numbers("suppressor_score", "suppressor_iou"),
+        ("suppressor_object", pa.int64()),
+        *_box("suppressor_"),
+        *_numbers("area", *SLICES),
+        ("reach", pa.list_(pa.float64())),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One image and the answer about it: its ``truth`` with ``labels`` ``[T]`` of the detector (-1: not one of its
+    classes, called ``names``), ``everything`` that was detected at whatever score, which of it is of a class that the
+    data has (``known`` ``[D]``), and, where it can be seen, the ``inside``."""
+
+    sample: Sample
+    truth: Truth
+    labels: Ints
+    names: Sequence[str]
+    everything: Detections
+    known: Bools
+    inside: Candidates | None
+
+    @cached_property
+    def objectness(self) -> Floats:
+        """How sure the detector is of each candidate ``[K]``; empty for a black box."""
+        return np.zeros(0) if self.inside is None else objectness_of(self.inside)
+
+    def counted(self) -> Ints:
+        """Rows of the truth that should be found."""
+        return np.flatnonzero(self.ignored_for() == "")
+
+    def ignored_for(self) -> "np.ndarray[Any, np.dtype[np.object_]]":
+        """Why each annotation is not counted, "" where it is."""
+        states = self.truth.states
+        absent = np.zeros(len(self.truth), bool) if states is None else ~np.isin(np.array(states, str), PRESENT)
+        crowd = np.asarray(self.truth.crowd, dtype=np.bool_)
+        reasons = np.select([crowd, absent, self.labels < 0], ["crowd", "absent", "unknown-class"], "")
+        return np.asarray(reasons, dtype=object)
+
+
+def image_rows(
+    seen: Seen, thresholds: Thresholds, how: dict[str, Any], pixels: Any = None, regions: int = 20
+) -> list[dict[str, Any]]:
+    """All rows of one image. ``how`` has ``miss`` and ``reading`` (see ``metrics/mechanisms``)."""
+    counted = seen.counted()
+    boxes, labels = seen.truth.boxes[counted], seen.labels[counted]
+    lost = missed(seen.everything, boxes, labels, thresholds, how["miss"])
+    reported = np.flatnonzero((seen.everything.scores >= thresholds.reported) & seen.known)
+    types = _Types(seen, counted, reported, thresholds)
+    own = {"image": seen.sample.id, "width": seen.sample.width, "height": seen.sample.height}
+    rows = [own | row for row in _objects(seen, counted, lost, types, thresholds, how, pixels)]
+    rows += [own | row for row in _detections(seen, counted, reported, types)]
+    alarm = Regions.of(seen.everything, seen.inside, thresholds, regions)
+    target = alarm.targets(seen.truth, counted[lost], thresholds.loc)
+    ids = np.asarray(seen.truth.ids)
+    for i, at in enumerate(target.tolist()):
+        hit = {"tide": "crowd"} if at == -2 else {"matched": int(ids[at])} if at >= 0 else {}
+        rows.append(own | {"kind": REGION, "objectness": float(alarm.objectness[i]), **_of(alarm.boxes[i])} | hit)
+    for i, why in enumerate(seen.ignored_for().tolist()):
+        if why:
+            name = None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
+            row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **_of(seen.truth.boxes[i])}
+            rows.append(own | row)
+    return rows
+
+
+def _of(box: Floats, prefix: str = "") -> dict[str, float]:
+    return {prefix + name: float(value) for name, value in zip(BOX, box, strict=True)}
+
+
+class _Types:
+    """TIDE's types of one image's reported detections and objects, both in the detector's labels."""
+
+    def __init__(self, seen: Seen, counted: Ints, reported: Ints, thresholds: Thresholds) -> None:
+        crowd = np.flatnonzero(np.asarray(seen.truth.crowd, dtype=np.bool_) & (seen.labels >= 0))
+        rows = np.concatenate([counted, crowd])
+        found = seen.everything
+        truth = TruthColumns(
+            images=(ImageRow(seen.sample.id, 0, seen.sample.width, seen.sample.height),),
+            names=tuple(seen.names),
+            image=np.zeros(len(rows), np.int64),
+            label=seen.labels[rows],
+            boxes=seen.truth.boxes[rows],
+            areas=np.asarray(seen.truth.areas)[rows],
+            crowd=np.isin(rows, crowd),
+            ids=np.asarray(seen.truth.ids)[rows],
+        )
+        detections = DetectionColumns.of(
+            np.zeros(len(reported), np.int64), found.labels[reported], found.boxes[reported], found.scores[reported]
+        )
+        settings = tide.TideSettings(foreground=thresholds.loc, background=min(0.1, thresholds.loc))
+        self.assigned = a = tide.assign(truth, detections, settings)
+        self.truth_ids = truth.ids
+        kinds = np.array(["", "cls", "loc", "missed", ""], dtype=object)
+        self.object_type = kinds[a.truth_type][: len(counted)]
+        self.error_of, self.error_iou = a.detection_of[: len(counted)].copy(), a.truth_overlap[: len(counted)].copy()
+        both = np.flatnonzero(a.detection_type == tide.BOTH)
+        for d in both[np.argsort(detections.scores[both], kind="stable")].tolist():  # the best-scored is written last
+            t = int(a.truth_of[d])
+            if t < len(counted) and self.object_type[t] in ("missed", "cls+loc"):
+                self.object_type[t], self.error_of[t], self.error_iou[t] = "cls+loc", d, a.overlap[d]
+
+
+def _objects(
+    seen: Seen, counted: Ints, lost: Bools, types: _Types, t: Thresholds, how: dict[str, Any], pixels: Any
+) -> list[dict[str, Any]]:
+    measured = attributes(seen.truth, seen.sample.width, seen.sample.height, pixels)
+    reach = reaches(seen.everything, seen.truth.boxes[counted], seen.labels[counted])
+    ids = np.asarray(seen.truth.ids)
+    rows: list[dict[str, Any]] = []
+    for i, at in enumerate(counted.tolist()):
+        dark = float(measured["brightness"][at])
+        rows.append(
+            {
+                "kind": OBJECT,
+                "id": int(ids[at]),
+                "label": seen.names[seen.labels[at]],
+                **_of(seen.truth.boxes[at]),
+                "found": not lost[i],
+                "area": float(measured["size"][at]),
+                **{name: float(measured[name][at]) for name in SLICES},
+                "brightness": None if np.isnan(dark) else dark,
+                "reach": reach[i].tolist(),
+            }
+        )
+        if lost[i]:
+            linked = int(types.error_of[i])
+            rows[-1]["tide"] = types.object_type[i]
+            rows[-1] |= {} if linked < 0 else {"matched": linked, "matched_iou": float(types.error_iou[i])}
+    places = np.flatnonzero(lost)
+    boxes, labels = seen.truth.boxes[counted[lost]], seen.labels[counted[lost]]
+    if seen.inside is None:
+        for place, verdict in zip(places.tolist(), outside.judge(seen.everything, boxes, labels, t), strict=True):
+            rows[place] |= verdict.columns(seen.names)
+        return rows
+    found = diagnose(seen.inside, boxes, labels, t, how["reading"])
+    for i, place in enumerate(places.tolist()):
+        rows[place] |= _evidence(seen, found, i, place, seen.truth.boxes[counted], ids[counted])
+    return rows
+
+
+def reaches(found: Detections, boxes: Floats, labels: Ints) -> Floats:
+    """``[M, len(SWEEP)]``: the best IoU of a detection of the object's class at each score of ``SWEEP`` or above."""
+    overlap = iou(boxes, found.boxes) * (np.asarray(labels)[:, None] == found.labels[None, :])
+    return np.stack([overlap[:, found.scores >= score].max(axis=1, initial=0) for score in SWEEP], axis=1)
+
+
+def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: Ints) -> dict[str, Any]:
+    """The columns that say what happened inside to miss ``i``, which is object ``place`` of ``boxes``."""
+    c, names = seen.inside, seen.names
+    assert c is not None
+    row: dict[str, Any] = {
+        "mechanism": MECHANISMS[d.mechanism[i]],
+        "reason": str(d.reason[i]),
+        "localised": int(d.localised[i]),
+        "best_proposal_iou": float(d.proposal_iou[i]),
+        "best_refined_iou": float(d.refined_iou[i]),
+        "own_score": float(d.own[i]),
+        "first_iou": _known(d.first_iou[i]),
+        "first_score": _known(d.first_score[i]),
+    }
+    at = int(d.candidate[i])
+    if at >= 0:
+        row |= _candidate(seen, at)
+        row |= _of(c.proposals[at], "proposal_") | _of(c.refined[at], "refined_")
+        fit = iou(np.stack([c.proposals[at], c.refined[at]]).astype(np.float64), boxes[place : place + 1])[:, 0]
+        row["proposal_iou"], row["refined_iou"] = fit.tolist()
+        row["top_labels"] = [names[k] for k in d.top[i].tolist()]
+        row["top_scores"] = d.top_scores[i].tolist()
+        if d.rival[i] >= 0:
+            row |= {"rival": names[d.rival[i]], "rival_score": float(d.rival_score[i])}
+    by = int(d.suppressor[i])
+    if by >= 0:
+        pair = c.kept.candidate[by], c.kept.label[by]
+        box = (c.refined[pair[0]] if c.class_boxes is None else c.class_boxes[pair]).astype(np.float64)
+        row |= {
+            "suppressor_label": names[pair[1]],
+            "suppressor_score": float(c.scores[pair]),
+            **_of(box, "suppressor_"),
+        }
+        row["suppressor_iou"] = float(d.suppressor_iou[i])
+        near = iou(box[None], boxes)[0]
+        if len(near) and near.max() >= 0.5:  # it stands for a neighbour: a crowd, not a badly ranked box
+            row["suppressor_object"] = int(ids[near.argmax()])
+    return row
+
+
+def _candidate(seen: Seen, at: int) -> dict[str, Any]:
+    c = seen.inside
+    assert c is not None
+    return {
+        "candidate": int(c.identity[at]),
+        "level": None if c.pyramid is None else int(c.pyramid[at]),
+        "background": float(c.background[at]),
+        "objectness": float(seen.objectness[at]),
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _detections(seen: Seen, counted: Ints, reported: Ints, types: _Types) -> list[dict[str, Any]]:
+    """One row per reported detection: its TIDE type and object, and the candidate that it came from."""
+    found, a, c = seen.everything, types.assigned, seen.inside
+    rows: list[dict[str, Any]] = []
+    for i, at in enumerate(reported.tolist()):
+        row = {
+            "kind": DETECTION,
+            "id": i,
+            "label": seen.names[found.labels[at]],
+            "score": float(found.scores[at]),
+            "tide": tide.DETECTION_TYPES[a.detection_type[i]],
+            **_of(found.boxes[at]),
+            "matched_iou": float(a.overlap[i]),
+        }
+        target = int(a.truth_of[i])
+        if target >= 0:
+            row["matched"] = int(types.truth_ids[target])
+        if c is not None:
+            row |= _origin(seen, at)
+            if 0 <= target < len(counted):
+                near = overlap_of_pairs(
+                    c.proposals[c.kept.candidate[[at]]].astype(np.float64),
+                    seen.truth.boxes[counted[[target]]],
+                    np.zeros(1, np.bool_),
+                )
+                row["proposal_iou"] = float(near[0])
+        rows.append(row)
+    return rows
+
+
+def _origin(seen: Seen, at: int) -> dict[str, Any]:
+    """Where kept pair ``at`` came from: its candidate, its first box and how far regression moved it, and who else was
+    in question."""
+    c, names = seen.inside, seen.names
+    assert c is not None
+    candidate, label = int(c.kept.candidate[at]), int(c.kept.label[at])
+    box = (c.refined[candidate] if c.class_boxes is None else c.class_boxes[candidate, label]).astype(np.float64)
+    row = _candidate(seen, candidate) | _of(c.proposals[candidate], "proposal_")
+    row["moved"] = 1 - float(iou(c.proposals[candidate].astype(np.float64)[None], box[None])[0, 0])
+    scores = c.scores[candidate].astype(np.float64)
+    order = np.argsort(-scores, kind="stable")
+    others = order[order != label]
+    row["own_score"] = float(scores[label])
+    row["top_labels"], row["top_scores"] = [names[k] for k in order[:3]], scores[order[:3]].tolist()
+    if len(others):
+        row |= {"rival": names[others[0]], "rival_score": float(scores[others[0]])}
+    return row

@@ -1,0 +1,212 @@
+"""The document of an explain run: counts, shares, the Sankey, slices, potential and the warning signal, out of rows.
+
+Everything here is a view: it can be computed again from a run directory without the detector. Counts add up: ``missed``
+= Σ ``mechanisms`` = Σ ``tide`` = Σ ``sankey``, and Σ ``reasons`` of a mechanism = its count.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from misdetect.engine.store import Run
+from misdetect.metrics import diagnosis
+from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
+from misdetect.studies.explain import outside
+from misdetect.studies.explain.potential import potential, world
+from misdetect.studies.explain.regions import average_precision, curve, suspicious
+from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
+
+IOUS = (0.1, 0.3, 0.5, 0.75, 0.9)
+_WORST = 10
+
+Rows = list[dict[str, Any]]
+_PLACE = "kind, image, id, label, x0, y0, x1, y1"
+_COLUMNS = {
+    "object": f"{_PLACE}, found, mechanism, reason, tide, own_score, rival, rival_score, area, crowding, occlusion, "
+    "truncation, aspect, brightness, reach",
+    "detection": f"{_PLACE}, score, tide, matched",
+    "region": f"{_PLACE}, objectness, tide, matched",
+    "ignored": f"{_PLACE}, reason, area, mechanism",
+}
+
+
+def names_of(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The mechanisms that a run can name: those of the paper, or with "unknown" where nothing could be seen inside."""
+    return MECHANISMS if settings["inside"] else (*MECHANISMS, outside.UNKNOWN)
+
+
+def summarise(run: Run, settings: dict[str, Any], *, confidence: float = 0.9, seed: int = 0) -> dict[str, Any]:
+    """The JSON-able document of ``run``; ``settings`` are those of the study."""
+    kinds = {kind: _rows(run, kind, columns) for kind, columns in _COLUMNS.items()}
+    objects, names = kinds["object"], names_of(settings)
+    lost = [row for row in objects if not row["found"]]
+    thresholds = settings["thresholds"]
+    reported = thresholds["cls"] if thresholds["score"] is None else thresholds["score"]
+    crowds = [row for row in kinds["ignored"] if row["reason"] == "crowd"]
+    image = _numbers([row["image"] for row in objects])
+    document: dict[str, Any] = {
+        "objects": len(objects),
+        "missed": len(lost),
+        "miss_rate": len(lost) / len(objects) if objects else None,
+        "mechanisms": _count(lost, "mechanism", names),
+        "reasons": _reasons(lost, settings["inside"]),
+        "tide": _count(lost, "tide", TIDE_TYPES),
+        "sankey": _sankey(lost, names),
+        "potential": potential(world([*objects, *crowds], kinds["detection"], reported), names) if objects else None,
+        "by_class": _by_class(objects, names),
+        "intervals": _intervals(objects, image, names, confidence, seed),
+        "confusions": _confusions(lost),
+        "slices": _slices(objects, image, names, confidence, seed),
+        "images": _images(objects),
+        "false_positives": _false_positives(run),
+        "warning": _warning(kinds["region"], len(lost)),
+        "sweep": _sweep(objects),
+        "ignored": dict(sorted(Counter(row["reason"] for row in kinds["ignored"]).items())),
+        "notes": _notes(objects, kinds, settings),
+    }
+    return document
+
+
+def _rows(run: Run, kind: str, columns: str) -> Rows:
+    """The rows of one kind, in the data's order, with only the columns that are looked at: a run has seventy."""
+    rows: Rows = run.query(f"SELECT {columns} FROM rows WHERE kind = ? ORDER BY case_index, row", [kind]).to_pylist()
+    return rows
+
+
+def _numbers(names: Sequence[str]) -> Any:
+    return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _count(rows: Rows, column: str, names: Sequence[str]) -> dict[str, int]:
+    found = Counter(row[column] for row in rows)
+    return {name: found.get(name, 0) for name in names}
+
+
+def _reasons(lost: Rows, inside: bool) -> dict[str, dict[str, int]]:
+    known = diagnosis.REASONS if inside else outside.REASONS
+    found = Counter((row["mechanism"], row["reason"]) for row in lost)
+    return {m: {r: found[m, r] for r in reasons if found[m, r]} for m, reasons in known.items()}
+
+
+def _sankey(lost: Rows, names: Sequence[str]) -> list[list[Any]]:
+    """``[tide, mechanism, count]`` for every pair that occurs, in the order of the figure."""
+    found = Counter((row["tide"], row["mechanism"]) for row in lost)
+    return [[t, m, found[t, m]] for t in TIDE_TYPES for m in names if found[t, m]]
+
+
+def _by_class(objects: Rows, names: Sequence[str]) -> dict[str, Any]:
+    groups: dict[str, Rows] = {}
+    for row in objects:
+        groups.setdefault(row["label"], []).append(row)
+    return {label: _tally(rows, names) for label, rows in sorted(groups.items())}
+
+
+def _tally(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
+    lost = [row for row in rows if not row["found"]]
+    return {
+        "objects": len(rows),
+        "missed": len(lost),
+        "miss_rate": len(lost) / len(rows),
+        "mechanisms": _count(lost, "mechanism", names),
+        "tide": _count(lost, "tide", TIDE_TYPES),
+    }
+
+
+def _intervals(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> dict[str, Any]:
+    """Bootstrap intervals over images of the miss rate and of each mechanism's share of the misses."""
+    if not objects:
+        return {"miss_rate": None, "shares": dict.fromkeys(names), "confidence": confidence}
+    lost = np.array([not row["found"] for row in objects])
+    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
+    hits = np.stack([lost, *(of == name for name in names)], axis=1)
+    among = np.stack([np.ones(len(lost), np.bool_), *(lost for _ in names)], axis=1)
+    ends = [
+        None if np.isnan(low) else [low, high]
+        for low, high in rate_intervals(hits, among, image, confidence=confidence, seed=seed)
+    ]
+    return {"miss_rate": ends[0], "shares": dict(zip(names, ends[1:], strict=True)), "confidence": confidence}
+
+
+def _confusions(lost: Rows) -> list[list[Any]]:
+    """``[class, taken for, count]`` of the interclass misses, the most frequent first."""
+    found = Counter((row["label"], row["rival"]) for row in lost if row["mechanism"] == "interclass")
+    return [[a, b, n] for (a, b), n in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_WORST]]
+
+
+def _slices(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> list[dict[str, Any]]:
+    """Where a mechanism is over-represented, the surest first; "missed" stands for all mechanisms together."""
+    if not objects:
+        return []
+    columns: dict[str, Any] = {"class": [row["label"] for row in objects]}
+    for name in (*BINS, "truncation"):
+        source = "area" if name == "size" else name
+        values = np.array([np.nan if row[source] is None else row[source] for row in objects], dtype=np.float64)
+        columns[name] = bins(name, values)
+    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
+    hits = {"missed": of != ""} | {name: np.asarray(of == name) for name in names}
+    found = over_represented(columns, hits, image, confidence=confidence, seed=seed)
+    return [{**asdict(each), "certain": each.certain} for each in found if each.difference > 0][:30]
+
+
+def _images(objects: Rows) -> list[dict[str, Any]]:
+    """The images with the most misses, and by which mechanism most of them."""
+    groups: dict[str, Rows] = {}
+    for row in objects:
+        groups.setdefault(row["image"], []).append(row)
+    ranked = sorted(groups.items(), key=lambda item: (-sum(not r["found"] for r in item[1]), item[0]))[:_WORST]
+    result = []
+    for name, rows in ranked:
+        mechanisms = Counter(row["mechanism"] for row in rows if not row["found"])
+        if mechanisms:
+            counts = dict(sorted(mechanisms.items()))
+            result.append({"image": name, "objects": len(rows), "missed": sum(counts.values()), "mechanisms": counts})
+    return result
+
+
+def _false_positives(run: Run) -> dict[str, Any]:
+    """The other side: reported detections by TIDE type, and what the candidates of each type have in common (means)."""
+    keys = ("score", "background", "objectness", "proposal_iou", "moved", "rival_score")
+    means = ", ".join(f"round(avg({key}), 4) AS {key}" for key in keys)
+    found = run.query(f"SELECT tide, count(*) AS count, {means} FROM rows WHERE kind = 'detection' GROUP BY tide")
+    known = {row.pop("tide"): row for row in found.to_pylist()}
+    empty = {"count": 0, **dict.fromkeys(keys)}
+    return {kind: known.get(kind, empty) for kind in ("TP", "Cls", "Loc", "Both", "Dupe", "Bkg", "ignored")}
+
+
+def _warning(regions: Rows, misses: int) -> dict[str, Any]:
+    """The warning signal as a predictor of misses, and the ranked list for data without labels."""
+    judged = [row for row in regions if row["tide"] != "crowd"]
+    values = np.array([row["objectness"] for row in judged], dtype=np.float64)
+    hit = np.array([row["matched"] is not None for row in judged], dtype=np.bool_)
+    return {
+        "regions": len(judged),
+        "warned": int(hit.sum()),
+        "average_precision": average_precision(values, hit, misses),
+        "curve": curve(values, hit, misses) if misses else [],
+        "suspicious": suspicious(regions),
+    }
+
+
+def _sweep(objects: Rows) -> dict[str, Any] | None:
+    """Recall over score and IoU: the share of objects that a detection of their class reaches."""
+    if not objects:
+        return None
+    reach = np.array([row["reach"] for row in objects], dtype=np.float64)
+    recall = [[round(float((reach[:, s] >= least).mean()), 4) for least in IOUS] for s in range(len(SWEEP))]
+    return {"scores": list(SWEEP), "ious": list(IOUS), "recall": recall}
+
+
+def _notes(objects: Rows, kinds: dict[str, Rows], settings: dict[str, Any]) -> list[str]:
+    found = [] if settings["inside"] else [outside.SENTENCE]
+    ignored = Counter(row["reason"] for row in kinds["ignored"])
+    if ignored["unknown-class"]:
+        found.append(
+            f"{ignored['unknown-class']} objects are of classes that the detector does not have; they are not counted."
+        )
+    if not objects:
+        found.append("Nothing is annotated here that the detector could miss; only the warning signal is reported.")
+    return found
