@@ -13,6 +13,11 @@ class MisdetectError(Exception):
     exit_code: ClassVar[int] = 2
     kind: ClassVar[str] = "error"
 
+    @classmethod
+    def kinds(cls) -> set[str]:
+        """The ``kind`` of this class and of every class derived from it."""
+        return {cls.kind}.union(*(derived.kinds() for derived in cls.__subclasses__()))
+
 
 class BadArray(MisdetectError, ValueError):
     """An array has the wrong shape, type or values. Compare it with the shape in the message."""

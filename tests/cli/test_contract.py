@@ -165,3 +165,26 @@ def test_a_reader_that_leaves_early_is_no_error(more):
     process.stdout = None
     code, _, err = finish(process)
     assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["detect", "explain", "checkup", "scan"])
+def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
+    (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
+    spec = f"python:{world.folder / 'mine.py'}:Mine"
+    out = tmp_path / "out"
+    code, _, err = run(verb, "--detector", spec, "--data", f"coco:{world.folder / 'empty.json'}", "--out", out)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("verb", ["detect", "explain", "checkup"])
+def test_broken_images_are_bad_input(run, world, tmp_path, verb):
+    for photo in world.folder.glob("*.png"):
+        photo.write_bytes(b"torn")
+    spec = f"python:{world.folder / 'mine.py'}:Mine"
+    code, _, err = run(
+        verb, "--detector", spec, "--data", f"coco:{world.folder / 'data.json'}", "--out", tmp_path / "o"
+    )
+    assert code == 2
+    assert ".png" in err

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows, picture
 
+from misdetect.data.images import ImageCorrupt
 from misdetect.engine import run_study
 from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
@@ -104,7 +105,7 @@ def test_where_every_image_is_unreadable_the_data_is_at_fault(tmp_path):
         key = "torn"
 
         def render(self):
-            raise BadImage("a.jpg is torn.")
+            raise ImageCorrupt("a.jpg is torn.")
 
     class Blind(ChainStudy):
         def run(self, case):

@@ -18,6 +18,7 @@ from misdetect.engine import Outcome, run_study
 from misdetect.engine import Progress as Report
 from misdetect.engine.budget import Budget
 from misdetect.engine.requests import Study
+from misdetect.errors import BadData
 from misdetect.picture import digest
 
 Workers = Annotated[int, typer.Option("--workers", min=1, max=256, help="Local processes, each with its own detector.")]
@@ -72,6 +73,8 @@ class Asking:
         **settings: Any,
     ) -> Outcome:
         """Run ``study`` into ``out`` with progress on stderr, and say there what a reader has to know."""
+        if not len(data):
+            raise BadData(f"{data.spec} has no images.")
         with watching(study.name) as progress:
             outcome = run_study(
                 study,

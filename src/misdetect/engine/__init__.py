@@ -136,7 +136,7 @@ def run_study(
         run.close()
     if failed and failed == done:
         first = errors["error"][0].as_py()
-        unreadable = first.startswith(BadImage.kind)  # then the data is at fault, not the detector
+        unreadable = first.partition(":")[0] in BadImage.kinds()  # then the data is at fault, not the detector
         raise (BadImage if unreadable else DetectorFailed)(f"not one of {done} cases could be done; the first: {first}")
     notes = (cache.problem,) if cache is not None and cache.problem else ()
     stopped = "budget" if spent else None

@@ -10,7 +10,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
-from misdetect.errors import BadData, DetectorFailed
+from misdetect.errors import BadData, BadImage, DetectorFailed
 from misdetect.studies.detect import DetectStudy
 from misdetect.studies.scan.pairs import candidates
 
@@ -44,7 +44,8 @@ def with_detections(
         if len(found) >= wanted or pump.spent:
             break
     if not found and failure is not None:
-        raise DetectorFailed(f"the detector could not be asked about the clean images: {failure}")
+        unreadable = failure.partition(":")[0] in BadImage.kinds()
+        raise (BadImage if unreadable else DetectorFailed)(f"no clean image could be asked about: {failure}")
     if not found:
         where = f"image {data[only].id!r}" if only is not None else f"any of {len(order)} images of {data.spec}"
         raise BadData(
