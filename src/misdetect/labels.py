@@ -14,8 +14,8 @@ def join_labels(detector_names: Sequence[str], data_names: Sequence[str], detect
     Names are compared without regard to case, spaces, hyphens and underscores ("dining_table" is "Dining Table").
     ``detector`` and ``data`` are how the two are called in the message if not a single name is common.
     """
-    where = {_plain(name): i for i, name in reversed(list(enumerate(data_names)))}
-    joined = np.array([where.get(_plain(name), -1) for name in detector_names], dtype=np.int64)
+    where = {plain_name(name): i for i, name in reversed(list(enumerate(data_names)))}
+    joined = np.array([where.get(plain_name(name), -1) for name in detector_names], dtype=np.int64)
     if len(data_names) and len(joined) and (joined < 0).all():
         raise BadSpec(
             f"{detector} and {data} have no class name in common: the detector knows {_some(detector_names)}, "
@@ -24,7 +24,8 @@ def join_labels(detector_names: Sequence[str], data_names: Sequence[str], detect
     return joined
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """``name`` without what does not count when classes are joined."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 

@@ -18,10 +18,15 @@ from misdetect.errors import MisdetectError
 
 VERBS = {
     "checkup": "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
+    "compare": "Finished runs of one study side by side: what differs in their settings, their numbers, shared misses.",
     "data": "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
     "detect": "Run a detector over data and write COCO results (category ids of the data).",
     "detectors": "List the detector families with their level, what is installed, and the decoders of onnx: files.",
     "explain": "Why each object was missed: which part of the detector failed, with the evidence.",
+    "export": "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+    "fuzz": "Insert objects beside others and see which detections that breaks, within a budget.",
+    "pool": "Cut out, refine and store the objects that fuzz inserts into photos.",
+    "replay": "Ask again about one case of a run of fuzz; exit code 1 if what happens now is not what happened then.",
     "scan": "Transplant objects over a dense grid and watch what happens to the other detections.",
     "score": "AP, AR and TIDE errors of stored predictions.",
     "zoo": "List the detectors that come with misdetect; train one again.",

@@ -5,7 +5,7 @@ picture below. The description is the cache key; it renders only when a batch is
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import index
 from threading import Lock
@@ -48,6 +48,15 @@ def _resized(rgba: Pixels, size: tuple[int, int]) -> Pixels:
     return result
 
 
+def resized(cutout: Cutout, size: tuple[int, int]) -> Cutout:
+    """``cutout`` at ``size`` (width, height) with a hard edge: what ``Paste`` would draw of it at that size."""
+    if size == cutout.size:
+        return cutout
+    rgba = _resized(cutout.rgba, size)
+    rgba[:, :, 3] = np.where(rgba[:, :, 3] >= _OPAQUE, 255, 0)
+    return replace(cutout, rgba=rgba)
+
+
 @dataclass(frozen=True, eq=False)
 class Paste:
     """``cutout`` on ``base`` with its top-left corner ``at`` (x, y), in pixels; ``size`` (width, height) resizes it.
@@ -88,5 +97,6 @@ class Paste:
         left, top, right, bottom = max(x0, 0), max(y0, 0), min(x1, image.shape[1]), min(y1, image.shape[0])
         if left < right and top < bottom:
             patch = rgba[top - y0 : bottom - y0, left - x0 : right - x0]
-            np.copyto(image[top:bottom, left:right], patch[:, :, :3], where=patch[:, :, 3:] >= _OPAQUE)
+            opaque = (patch[:, :, 3] >= _OPAQUE).view(np.uint8)
+            cv2.copyTo(cv2.cvtColor(patch, cv2.COLOR_RGBA2RGB), opaque, image[top:bottom, left:right])
         return image

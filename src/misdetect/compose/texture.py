@@ -8,6 +8,7 @@ label, so ``Paste`` draws it like any object.
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import cv2
 import numpy as np
 
 from misdetect.compose.paste import drawn_once
@@ -37,8 +38,8 @@ def texture(background: Picture, shape: Cutout, corner: tuple[int, int]) -> Text
             f"Expected a {width}x{height} patch inside the {pixels.shape[1]}x{pixels.shape[0]} image. "
             f"Got one at {x}, {y}."
         )
-    rgba = np.zeros((height, width, 4), dtype=np.uint8)
-    np.copyto(rgba[:, :, :3], pixels[y : y + height, x : x + width], where=shape.mask[:, :, None])
+    patch = cv2.cvtColor(pixels[y : y + height, x : x + width], cv2.COLOR_RGB2RGBA)
+    rgba = cv2.copyTo(patch, shape.mask.view(np.uint8))  # 0 outside the mask
     rgba[:, :, 3] = shape.rgba[:, :, 3]
     return Texture(rgba, "", made_of=(background.key, shape.key, x, y))
 

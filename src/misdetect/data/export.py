@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,28 @@ def export_coco(dataset: Dataset, out: Path, *, progress: Callable[[int], None] 
     Ids of images and annotations are kept where they are unique numbers, else numbered from 1. ``progress`` is called
     with the number of images done.
     """
+    with whole_folder(out) as partial:
+        return _write(dataset, partial, progress)
+
+
+def check_new_folder(out: Path) -> None:
+    """Refuse ``out`` if something is there already."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportRefused(f"{out} exists and is not empty; choose another folder, or remove it.")
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes ``out`` when the block ends and vanishes when it fails; ``out`` must be absent or
+    empty."""
+    check_new_folder(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
     except OSError as error:
         raise ExportRefused(f"{out} cannot be written: {error.strerror}.") from error
     try:
-        counts = _write(dataset, partial, progress)
+        yield partial
         partial.chmod(0o755)
         if out.is_dir():
             out.rmdir()
@@ -45,7 +59,6 @@ def export_coco(dataset: Dataset, out: Path, *, progress: Callable[[int], None] 
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    return counts
 
 
 def _write(dataset: Dataset, folder: Path, progress: Callable[[int], None] | None) -> dict[str, int]:

@@ -105,8 +105,11 @@ def run_study(
     try:
         budget = _joint_budget(budget, getattr(detector, "limits", {}), run.path / "budget")
         known = run.done()
-        done, total = len(known), len(study)
-        waiting = (case for case in study.cases() if case.index not in known)
+        done = len(known)
+        learn = getattr(study, "learn", None)
+        if learn is not None:
+            _recall(run, known, learn)
+        waiting = (case for case in study.cases() if case is None or case.index not in known)
         finished: Iterator[Finished]
         if workers > 1:
             if make_detector is None:
@@ -121,9 +124,11 @@ def run_study(
         try:
             for item in finished:
                 run.add(item, flush_seconds=flush_seconds)
+                if learn is not None:
+                    learn(item.case.index, item.rows)
                 done += 1
                 if progress is not None:
-                    progress(done, total, stats)
+                    progress(done, len(study), stats)
         finally:
             finished.close()  # type: ignore[attr-defined]
             run.flush()
@@ -140,7 +145,16 @@ def run_study(
         raise (BadImage if unreadable else DetectorFailed)(f"not one of {done} cases could be done; the first: {first}")
     notes = (cache.problem,) if cache is not None and cache.problem else ()
     stopped = "budget" if spent else None
-    return Outcome(run, total, done, failed, stats, time.monotonic() - started, stopped, notes)
+    return Outcome(run, len(study), done, failed, stats, time.monotonic() - started, stopped, notes)
+
+
+def _recall(run: Run, known: set[int], learn: Callable[[int, list[Any]], None]) -> None:
+    """Tell a study that works in rounds what earlier sittings found."""
+    rows: dict[int, list[Any]] = {index: [] for index in known}
+    for row in run.table().to_pylist():
+        rows[row["case_index"]].append(row)
+    for index, found in rows.items():
+        learn(index, found)
 
 
 def _joint_budget(asked: Budget | None, limits: Mapping[str, Any], path: Path) -> Budget | None:

@@ -25,6 +25,8 @@ _REMEMBERED = 4096
 """Answers kept in memory, for detectors whose predictions may not be cached on disk."""
 _RETRIES = 1
 """How often a single image is asked again after the detector failed on it."""
+_CALL_BYTES = 32 << 20
+"""Pixels of one call beyond the detector's own batch: large photos are not hoarded."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class CaseSource(Protocol):
 
 
 class _Listed:
-    def __init__(self, cases: Iterable[Case]) -> None:
+    def __init__(self, cases: Iterable[Case | None]) -> None:
         self._cases = iter(cases)
 
     def next(self, block: bool) -> Case | None:
@@ -99,6 +101,8 @@ class Pump:
     ) -> None:
         self.detector, self.study, self.cache = detector, study, cache
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
+        # handing over costs both threads time: a detector that divides a call into batches itself is called less often
+        self._per_call = max(self.batch_size, 0 if batch_size else int(getattr(detector, "images_per_call", 0)))
         self.stats: Counter[str] = Counter()
         self.spent = False
         # an endpoint pays for its retries too, so it charges the budget itself, attempt by attempt
@@ -107,14 +111,14 @@ class Pump:
             detector.budget = budget
         self._fingerprint = getattr(detector, "fingerprint", None)
         self._concurrency = max(1, int(getattr(detector, "concurrency", 1)))
-        self._max_active = 4 * self.batch_size * (self._concurrency + 1)
+        self._max_active = 4 * self._per_call * (self._concurrency + 1)
         self._pending: dict[str, _Ask] = {}
         self._queues: dict[type, deque[_Ask]] = {Detect: deque(), Trace: deque(), Gradient: deque()}
         self._remembered: OrderedDict[str, Detections] = OrderedDict()
         self._active: set[_Active] = set()
         self._ready: deque[tuple[_Active, Any]] = deque()
 
-    def run(self, cases: Iterable[Case] | CaseSource) -> Iterator[Finished]:
+    def run(self, cases: Iterable[Case | None] | CaseSource) -> Iterator[Finished]:
         """Yield each case as it finishes. Stops early, with ``spent`` set, when the budget is used up."""
         source: CaseSource = cases if hasattr(cases, "next") else _Listed(cases)  # type: ignore[assignment]
         in_flight: dict[Future[None], _Flight] = {}
@@ -168,7 +172,11 @@ class Pump:
 
     def _backlog(self) -> bool:
         """Whether enough is asked already to keep the detector busy."""
-        return any(len(queue) >= 2 * self.batch_size for queue in self._queues.values())
+        return any(len(queue) >= 2 * self._most(kind) for kind, queue in self._queues.items())
+
+    def _most(self, kind: type) -> int:
+        """Questions of a ``kind`` in one call; the insides of a detector are large, so those go by its own batches."""
+        return self._per_call if kind is Detect else self.batch_size
 
     # Cases.
 
@@ -241,12 +249,13 @@ class Pump:
 
     def _next_batch(self, fill: bool) -> list[_Ask] | None:
         """The next batch; with ``fill`` only a full one. Questions the cache can answer do not take a place in it."""
-        kind, queue = max(self._queues.items(), key=lambda item: len(item[1]))
-        if not queue or (fill and len(queue) < self.batch_size):
+        kind, queue = max(self._queues.items(), key=lambda item: len(item[1]) / self._most(item[0]))
+        most = self._most(kind)
+        if not queue or (fill and len(queue) < most):
             return None
         batch: list[_Ask] = []
-        while queue and len(batch) < self.batch_size:
-            drawn = [queue.popleft() for _ in range(min(self.batch_size - len(batch), len(queue)))]
+        while queue and len(batch) < most:
+            drawn = [queue.popleft() for _ in range(min(most - len(batch), len(queue)))]
             known: dict[str, Detections] = {}
             if kind is Detect and self.cache is not None and self._fingerprint:
                 known = self.cache.get([ask.key for ask in drawn if ask.key])
@@ -262,7 +271,10 @@ class Pump:
         """Render and charge ``batch``: what may really be sent, and its images."""
         images: list[Any] = []
         asks: list[_Ask] = []
-        for ask in batch:
+        for i, ask in enumerate(batch):
+            if len(images) >= self.batch_size and sum(image.nbytes for image in images) > _CALL_BYTES:
+                self._queues[Detect].extendleft(reversed(batch[i:]))
+                break
             try:
                 images.append(ask.request if isinstance(ask.request, Gradient) else ask.request.picture.render())
                 asks.append(ask)

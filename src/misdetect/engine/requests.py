@@ -72,8 +72,13 @@ class Study(Protocol):
         """Columns of its rows; the engine adds ``case_index``, ``case``, ``row`` and ``error``."""
         ...
 
-    def cases(self) -> Iterable[Case]:
-        """All cases in order, lazily."""
+    def cases(self) -> Iterable[Case | None]:
+        """All cases in order, lazily.
+
+        ``None`` says "not yet": what comes next depends on cases that are still running. A study that works in such
+        rounds also has ``learn(index, rows)``, which the engine calls with the rows of each case that is done, in any
+        order (none for a case that failed), also with those of earlier sittings.
+        """
         ...
 
     def __len__(self) -> int:

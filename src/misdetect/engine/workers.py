@@ -10,9 +10,8 @@ import os
 import pickle
 import signal
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -90,7 +89,7 @@ def run_in_processes(
     count: int,
     study: Study,
     make_detector: Callable[[], Any],
-    cases: Iterable[Case],
+    cases: Iterable[Case | None],
     stats: "Counter[str]",
     *,
     batch_size: int | None = None,
@@ -116,7 +115,7 @@ def run_in_processes(
             process.start()
             theirs.close()
             workers[mine] = process
-        yield from _converse(workers, source, stats, len(study))
+        yield from _converse(workers, source, stats)
     finally:
         for process in workers.values():
             process.terminate()
@@ -128,22 +127,37 @@ def run_in_processes(
 
 
 def _converse(
-    workers: "dict[Connection[Any, Any], Any]", source: Iterator[Case], stats: "Counter[str]", cases: int
+    workers: "dict[Connection[Any, Any], Any]", source: Iterator[Case | None], stats: "Counter[str]"
 ) -> Iterator[Finished]:
-    """Keep every worker supplied, yield what they finish, until all have ended. There are at most ``cases``."""
+    """Keep every worker supplied, yield what they finish, until all have ended."""
     held = dict.fromkeys(workers, 0)
     closed: set[Connection[Any, Any]] = set()
+    queue: deque[Case] = deque()
+    exhausted = False
+
+    def fill() -> None:
+        """Look ahead as far as the source can tell before it hears of what is running."""
+        nonlocal exhausted
+        while not exhausted and len(queue) < 2 * len(workers) * _AHEAD:
+            try:
+                case = next(source)
+            except StopIteration:
+                exhausted = True
+            else:
+                if case is None:
+                    return
+                queue.append(case)
 
     def supply(worker: "Connection[Any, Any]") -> None:
-        nonlocal cases
-        share = min(_AHEAD, max(1, cases // (2 * len(workers))))
+        fill()
+        share = min(_AHEAD, max(1, len(queue) // (2 * len(workers))))
         if worker in closed or held[worker] > share:
             return
-        batch = list(islice(source, share))
-        cases -= len(batch)
-        worker.send(batch)
-        held[worker] += len(batch)
-        if not batch:
+        batch = [queue.popleft() for _ in range(min(share, len(queue)))]
+        if batch or exhausted:
+            worker.send(batch)
+            held[worker] += len(batch)
+        if not batch and exhausted:
             closed.add(worker)
 
     for worker in workers:
@@ -165,6 +179,9 @@ def _converse(
                 held[worker] -= len(content)
                 supply(worker)
                 yield from content
+                for other in held:  # what was just learnt may be what the next cases depend on
+                    if held[other] == 0:
+                        supply(other)
             if kind == "end":
                 stats.update(content[0])
                 stats["spent"] += int(content[1])

@@ -47,6 +47,12 @@ def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Se
     return drawn
 
 
+def frame(image: Pixels, box: Floats, paint: tuple[int, int, int], thickness: int) -> None:
+    """Draw ``box`` ``[4]`` (pixels) onto ``image`` itself."""
+    x0, y0, x1, y1 = (round(v) for v in np.asarray(box).tolist())
+    cv2.rectangle(image, (x0, y0), (x1, y1), paint, thickness)
+
+
 def _tag(image: Pixels, text: str, x: int, y: int, paint: tuple[int, int, int]) -> None:
     (width, height), _ = cv2.getTextSize(text, _FONT, 0.42, 1)
     top = y - height - 5 if y - height - 5 >= 0 else y

@@ -1,0 +1,146 @@
+"""What a campaign finds and what it costs: strategies compared at equal budgets, and its speed over the detector's.
+
+    python benchmarks/fuzz.py yield [--queries 1000] [--seeds 5] [--models yolox fastestdet]
+    python benchmarks/fuzz.py speed [--queries 1000] [--rounds 3]
+
+``yield``: distinct attributable failures (background, affected object, type) per 1,000 queries of random, guided and
+adaptive insertion on the photos of coco66; questions about clean backgrounds and null controls are queries like any
+other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired).
+``speed``: queries per second of a whole campaign into a new run directory over those of ``detector.detect`` alone on
+the same images, drawn before the clock starts, in the same process and with the same threads; and of two workers over
+one. The median of the rounds.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from misdetect.data import load_data
+from misdetect.data.pool import load_pool
+from misdetect.detectors import load_detector
+from misdetect.engine import run_study
+from misdetect.studies.fuzz.results import Campaign, summarise
+from misdetect.studies.fuzz.rows import Insertion
+from misdetect.studies.fuzz.settings import Fuzzing
+from misdetect.studies.fuzz.study import FuzzStudy
+
+ROOT = Path(__file__).parents[1]
+FIXTURES = ROOT.parent / "shared" / "fixtures"
+DATA = f"coco:{FIXTURES}/coco66/instances.json"
+MODELS = {
+    "yolox": f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco,threads=1",
+    "fastestdet": f"onnx:{FIXTURES}/models/fastestdet.onnx,decoder=python:{ROOT}/examples/fastestdet.py:decode,"
+    "size=352,resize=stretch,colour=bgr,scale=1/255,names=coco,score=0.05,threads=1",
+}
+ARMS = {  # name: strategy, reach
+    "random": ("random", 0),
+    "guided": ("guided", 0),
+    "guided, reach 3": ("guided", 3),
+    "adaptive, reach 0": ("adaptive", 0),
+    "adaptive": ("adaptive", 3),
+}
+
+
+def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, **options):
+    """Run one campaign into ``folder``; its outcome, study and rows."""
+    fuzzing = Fuzzing(strategy, queries, reach=reach, seed=seed, relocate=False, shrink=False)
+    study = FuzzStudy(DATA, pool, detector.names, fuzzing)
+    make = None if spec is None else partial(load_detector, spec)
+    outcome = run_study(study, detector, folder, {"settings": study.settings()}, make_detector=make, **options)
+    return outcome, study, Campaign.of(outcome.run, fuzzing)
+
+
+def measure_yield(args) -> dict:
+    """Attributable failures per 1,000 queries, by model and arm, one number per seed."""
+    pool = load_pool(DATA)
+    result = {}
+    for model in args.models:
+        detector = load_detector(MODELS[model])
+        found = {arm: [] for arm in args.arms}
+        for seed in range(args.first, args.first + args.seeds):
+            for arm in args.arms:
+                strategy, reach = ARMS[arm]
+                with tempfile.TemporaryDirectory() as folder:
+                    _, study, rows = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
+                summary = summarise(rows, study.names, None)
+                found[arm].append(summary["attributable_per_1000"])
+                if not args.json:
+                    keys = ("attributable", "queries", "insertions", "failures", "flicker", "unique_failures")
+                    tested = summary["reach"]["objects"]
+                    print(model, seed, arm, {key: summary[key] for key in keys}, f"objects {tested:.2f}", flush=True)
+        result[model] = {arm: _against(found[arm], found.get("guided")) for arm in found}
+    return result
+
+
+def _against(values, guided) -> dict:
+    entry = {"per_1000": round(statistics.mean(values), 2), "seeds": [round(v, 2) for v in values]}
+    if guided is not None and sum(guided):
+        draws = np.random.default_rng(0).integers(0, len(values), (2000, len(values)))
+        one, other = np.array(values)[draws].sum(axis=1), np.array(guided)[draws].sum(axis=1)
+        ratios = one[other > 0] / other[other > 0]
+        low, high = np.quantile(ratios, [0.05, 0.95])
+        entry["times_guided"] = round(sum(values) / sum(guided), 2)
+        entry["interval"] = [round(float(low), 2), round(float(high), 2)]
+    return entry
+
+
+def measure_speed(args) -> dict:
+    """Throughput of guided and adaptive campaigns over the detector's own, and two workers over one."""
+    pool, spec = load_pool(DATA), MODELS["yolox"]
+    detector = load_detector(spec)
+    ratios = {name: [] for name in ("guided", "adaptive", "two_workers")}
+    for turn in range(args.rounds):
+        for strategy in ("guided", "adaptive"):
+            with tempfile.TemporaryDirectory() as folder:
+                started = time.perf_counter()
+                outcome, study, rows = campaign(
+                    detector, pool, strategy, 0, args.queries, turn, Path(folder) / "run", cached=False
+                )
+                rate = outcome.stats["queries"] / (time.perf_counter() - started)
+                images = [study.picture(Insertion.of_row(row)).render() for row in rows.asked[: args.queries // 2]]
+            ratios[strategy].append(rate / _own_rate(detector, images))
+        rates = []
+        for workers in (1, 2):
+            with tempfile.TemporaryDirectory() as folder:
+                outcome, _, _ = campaign(
+                    detector, pool, "guided", 0, args.queries, turn, Path(folder) / "run", spec, cached=False,
+                    workers=workers,
+                )  # fmt: skip
+                rates.append(outcome.stats["queries"] / outcome.seconds)
+        ratios["two_workers"].append(rates[1] / rates[0])
+    return {name: round(statistics.median(values), 3) for name, values in ratios.items()}
+
+
+def _own_rate(detector, images) -> float:
+    batch = detector.batch_size
+    started = time.perf_counter()
+    for start in range(0, len(images), batch):
+        detector.detect(images[start : start + batch])
+    return len(images) / (time.perf_counter() - started)
+
+
+def main() -> None:
+    """Measure one of the two and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["yield", "speed"])
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    load_data(DATA)
+    result = measure_yield(args) if args.what == "yield" else measure_speed(args)
+    print(json.dumps(result, indent=None if args.json else 2, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()

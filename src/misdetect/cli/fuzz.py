@@ -1,0 +1,228 @@
+"""``misdetect fuzz``: a campaign of metamorphic object insertion with a budget (paper 4)."""
+
+import json as decoder
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from misdetect.cli.running import Asking, Batch, NoCache, Workers
+from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
+from misdetect.data import load_data
+from misdetect.data.pool import load_pool
+from misdetect.detectors import load_detector
+from misdetect.detectors.protocols import Detector, require
+from misdetect.engine.budget import Budget
+from misdetect.engine.store import write_atomically
+from misdetect.errors import BadSpec
+from misdetect.metrics.metamorphic import Oracle
+from misdetect.studies.fuzz.pictures import draw_failures
+from misdetect.studies.fuzz.plan import Listed
+from misdetect.studies.fuzz.results import Campaign, summarise
+from misdetect.studies.fuzz.settings import WIDEST, Destination, Fuzzing
+from misdetect.studies.fuzz.study import FuzzStudy
+
+
+def fuzz(
+    detector: DetectorSpec,
+    data: DataSpec,
+    out: Annotated[Path, typer.Option("--out", help="Run directory.")],
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="Objects to insert: a folder of `misdetect pool`, or a data spec.")
+    ] = None,
+    strategy: Annotated[
+        Literal["random", "guided", "adaptive"], typer.Option("--strategy", help="Where the next object goes.")
+    ] = "adaptive",
+    queries: Annotated[
+        int | None, typer.Option("--queries", min=3, help="Ask at most N times, null controls included.")
+    ] = None,
+    usd: Annotated[float | None, typer.Option("--usd", min=0, help="Spend at most X dollars.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="Dollars per query.")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0, help="Stop after M minutes.")] = None,
+    reach: Annotated[
+        int | None,
+        typer.Option("--reach", min=0, max=WIDEST, help="How far the paper's rule is widened; adaptive: 3, else 0."),
+    ] = None,
+    oracle: Annotated[
+        Literal["paper", "strict"], typer.Option("--oracle", help="mAP = 100 %, or one to one.")
+    ] = "paper",
+    iou: Annotated[float, typer.Option("--iou", help="From where two boxes are the same.")] = 0.5,
+    score: Annotated[float, typer.Option("--score", min=0, max=1, help="What counts as a detection.")] = 0.5,
+    flicker: Annotated[float, typer.Option("--flicker", help="A score this near --score flickers.")] = 0.05,
+    count_flicker: Annotated[bool, typer.Option("--count-flicker", help="Flicker makes a failure too.")] = False,
+    per_object: Annotated[int, typer.Option("--per-object", min=1, help="Insertions per detection.")] = 10,
+    backgrounds: Annotated[int | None, typer.Option("--backgrounds", min=1, help="Images to insert into.")] = None,
+    min_naturalness: Annotated[float, typer.Option("--min-naturalness", help="HOG intersection, 0 to 1.")] = 0.0,
+    relocate: Annotated[bool, typer.Option("--relocate/--no-relocate", help="Move failing objects on.")] = True,
+    destination: Annotated[
+        str, typer.Option("--destination", help="Where to: centroid (of detections), centre, or X,Y in pixels.")
+    ] = "centroid",
+    shrink: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Reduce failures to the least edit.")] = True,
+    embedding: Annotated[
+        str | None, typer.Option("--embedding", help="Similarity by python:module:function instead of a hash.")
+    ] = None,
+    pictures: Annotated[int, typer.Option("--pictures", min=0, help="Draw the first N failures.")] = 12,
+    limit: Limit = None,
+    seed: Seed = 0,
+    workers: Workers = 1,
+    batch: Batch = None,
+    no_cache: NoCache = False,
+    json: Json = False,
+) -> None:
+    """Insert objects beside others and see which detections that breaks, within a budget."""
+    model: Detector = require(load_detector(detector), Detector, "fuzz", "use a detector that can be asked")
+    dataset = load_data(data).limit(limit)
+    asking = Asking(detector, workers, batch, queries, no_cache)
+    price = _price(model, price, usd)
+    planned = _planned(queries, usd, price, strategy, minutes)
+    budgets = _budgets(out, planned)
+    fuzzing = Fuzzing(
+        strategy, budgets[0], per_object, _reach(reach, strategy), backgrounds, min_naturalness, relocate,
+        _destination(destination), shrink, count_flicker, seed,
+        Oracle(score, iou, oracle == "strict", flicker),
+    )  # fmt: skip
+    study = FuzzStudy(
+        data, load_pool(pool or data), model.names, fuzzing, limit, embedding, [n for n in budgets[1:] if n]
+    )
+    budget = Budget(queries, usd, price, minutes, out.with_name(out.name + ".budget"))
+    outcome = asking.run(study, model, out, dataset, limit, budget=budget, **study.settings())
+    campaign = Campaign.of(outcome.run, fuzzing)
+    hunter = study.planner.hunter if study.planner is not None else None
+    document: dict[str, Any] = {"detector": detector, "data": data, "out": str(out), **outcome.document()}
+    document |= summarise(campaign, study.names, hunter.dropped if isinstance(hunter, Listed) else None)
+    document["cost"] = {**budget.spent, "price": price}
+    document["settings"] = {**study.settings(), "limit": limit}
+    document["tables"] = _tables(document)
+    first = sorted(campaign.distinct, key=lambda failure: not failure.attributable)[:pictures]
+    document["pictures"] = [str(path) for path in draw_failures(out / "images", study, campaign, first)]
+    if document["noise"]["differing"]:
+        messages().print(
+            f"warning: the detector is not deterministic: {document['noise']['differing']} of "
+            f"{document['noise']['asked_twice']} answers differ when asked again; every failure was asked about twice."
+        )
+    present(document, json, _show)
+
+
+def _reach(asked: int | None, strategy: str) -> int:
+    """The adaptive strategy is ours and takes what it can; the others are the paper's."""
+    return asked if asked is not None else WIDEST if strategy == "adaptive" else 0
+
+
+def _price(model: Any, price: float | None, usd: float | None) -> float:
+    own = dict(getattr(model, "limits", {}) or {}).get("price")
+    price = price if price is not None else float(own or 0.0)
+    if usd is not None and price == 0:
+        raise BadSpec("--usd needs the price of one query: give --price USD as well.")
+    return price
+
+
+def _planned(queries: int | None, usd: float | None, price: float, strategy: str, minutes: float | None) -> int | None:
+    """How many queries the campaign may plan with."""
+    most = [n for n in (queries, None if usd is None else int(usd / price + 1e-9)) if n is not None]
+    if not most and strategy == "adaptive":
+        if minutes is None:
+            raise BadSpec("the adaptive strategy decides what to do with a budget; give --queries, --usd or --minutes.")
+        return 10**6
+    return min(most, default=None)
+
+
+def _budgets(out: Path, planned: int | None) -> list[int | None]:
+    """The budgets of all sittings of the run ``out``: a larger one goes on where those before it ended."""
+    path = out.with_name(out.name + ".budgets.json")
+    try:
+        before = decoder.loads(path.read_text()) if (out / "run.json").exists() else []
+    except (OSError, ValueError):
+        before = []
+    if not before or (planned is not None and before[-1] is not None and planned > before[-1]):
+        before.append(planned)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, decoder.dumps(before).encode())
+    return list(before)
+
+
+def _destination(text: str) -> Destination:
+    if text == "centroid":
+        return "centroid"
+    if text == "centre":
+        return "centre"
+    try:
+        x, y = (int(part) for part in text.split(","))
+    except ValueError:
+        raise BadSpec(f"--destination is centroid, centre or X,Y in pixels. Got {text!r}.") from None
+    return x, y
+
+
+def _tables(document: Document) -> dict[str, Any]:
+    """The paper's Tables 1, 3 and 4 and Fig. 8 for this run."""
+    failing = document["failures"] + document["relocated_unique"]
+    images = document["queries"] - document["backgrounds"] - document["noise"]["asked_twice"]
+    return {
+        "1": {
+            "synthetic_images": images,
+            "detected_objects": document["reach"]["detected_objects"],
+            "images_causing_failures": failing,
+            "usd": document["cost"]["usd"],
+        },
+        "3": {
+            "inserted": document["failures"],
+            "relocated": document["relocated"],
+            "relocated_unique": document["relocated_unique"],
+        },
+        "4": {name: document["naturalness"][name] for name in ("inserted", "relocated")},
+        "figure_8": document["relocation"]["progress"],
+    }
+
+
+def _show(console: Console, document: Document) -> None:
+    settings, reach = document["settings"], document["reach"]
+    console.print(
+        f"{document['insertions']} insertions into {document['backgrounds']} backgrounds, {document['queries']} "
+        f"queries ({document['engine']['queries']} asked now), {settings['strategy']}, reach {settings['reach']}, "
+        f"score {settings['oracle']['score']:g}, IoU {settings['oracle']['iou']:g} -> {document['out']}"
+    )
+    low, high = document["intervals"]["attributable_per_1000"]
+    per = document["attributable_per_1000"]
+    console.print(
+        f"\n{document['attributable']} distinct failures are the inserted object's doing"
+        + (f" ({per:.1f} per 1000 queries, 90 % interval {low:.1f} to {high:.1f})" if low is not None else ""),
+        style="bold",
+    )
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    raw, rate = document["raw_failures"], document["raw_failure_rate"]
+    rows: list[tuple[str, Any]] = [
+        ("failing insertions, as the paper counts", f"{raw} ({100 * (rate or 0):.1f} %)"),
+        ("  of these only a score that flickers", document["flicker"]),
+        ("  the rest", document["failures"]),
+        ("    the background's own texture fails too", f"{document['null_failures']} of {document['null_asked']}"),
+        ("distinct failures (object, type)", document["unique_failures"]),
+        ("  by type", ", ".join(f"{n} {name}" for name, n in document["attributable_by_type"].items() if n) or "none"),
+        ("backgrounds tested", _percent(reach["backgrounds"])),
+        ("objects tested", f"{_percent(reach['objects'])} of {reach['detected_objects']}"),
+        ("relocated", f"{document['relocated']} ({document['relocated_unique']} unique)"),
+        ("naturalness", _points(document["naturalness"]["inserted"])),
+    ]
+    if document["cost"]["usd"]:
+        rows.append(("cost", f"{document['cost']['usd']:.2f} USD"))
+    for name, value in rows:
+        table.add_row(name, str(value))
+    console.print(table)
+    for case in [case for case in document["cases"] if case["attributable"]][:10]:
+        became = f" as {case['became']}" if case["became"] else ""
+        console.print(
+            f"  {case['case']}: {case['type']} {case['object']}{became} on {case['background']}, "
+            f"{case['score']:.2f} -> {case['after']:.2f}"
+        )
+    if document["pictures"]:
+        console.print(f"Pictures: {Path(document['pictures'][0]).parent} ({len(document['pictures'])})")
+    if document["stopped"]:
+        console.print(f"Stopped by the {document['stopped']}; the same command with a larger one goes on.")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def _points(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} % HOG intersection"

@@ -1,0 +1,41 @@
+"""``Faded``: an object laid over a picture with less than full opacity, for shrinking a failing edit towards none."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from misdetect.compose.paste import Paste, drawn_once
+from misdetect.errors import BadArray
+from misdetect.picture import Pixels, digest
+
+
+@dataclass(frozen=True, eq=False)
+class Faded:
+    """``paste`` blended with what lies below it: ``opacity`` 1 is the paste itself, 0 the picture without it."""
+
+    paste: Paste
+    opacity: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.opacity <= 1:
+            raise BadArray(f"Expected an opacity in [0, 1]. Got {self.opacity}.")
+
+    @cached_property
+    def key(self) -> str:
+        return self.paste.key if self.opacity == 1 else digest("faded", self.paste.key, float(self.opacity))
+
+    @property
+    def base(self) -> object:
+        """The picture below, for detectors that want to know what was edited."""
+        return self.paste.base
+
+    def render(self) -> Pixels:
+        edited = self.paste.render()
+        if self.opacity == 1:
+            return edited
+        x0, y0, x1, y1 = (max(v, 0) for v in self.paste.box)
+        below = drawn_once(self.paste.base)[y0:y1, x0:x1]
+        mixed = self.opacity * edited[y0:y1, x0:x1] + (1 - self.opacity) * below
+        edited[y0:y1, x0:x1] = np.rint(mixed).astype(np.uint8)
+        return edited

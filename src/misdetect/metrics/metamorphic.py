@@ -1,0 +1,185 @@
+"""The metamorphic relation of paper 4: an object inserted beside the others must not change what is detected of them.
+
+``compare`` takes the detections on the background (the reference) and on the synthetic image, leaves out those of the
+inserted object, and lists each change: its type, whether the oracle counts it, and whether it is only a score that
+flickers across the threshold. Functions of arrays; choices are in ``Oracle`` and explained in docs/definitions.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from misdetect.boxes import Bools, Floats, Ints, iou, match
+from misdetect.detections import Detections
+from misdetect.errors import BadSpec
+
+MISSED, EXTRA, RENAMED, MOVED = TYPES = ("missed", "extra", "renamed", "moved")
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """When is a synthetic image a failure?
+
+    ``score``: what counts as a detection. ``iou``: from where two boxes are the same. ``strict``: originals and
+    detections are matched one to one, and every extra detection counts, not only those that lower mAP. ``flicker``: a score this close to ``score`` flickers. ``corner``: detections
+    whose top-left lies within this many pixels of the inserted object's are its own. ``near``: IoU from which a box of
+    the same class is the original moved, not another.
+    """
+
+    score: float = 0.5
+    iou: float = 0.5
+    strict: bool = False
+    flicker: float = 0.05
+    corner: float = 10.0
+    near: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("score", "iou", "flicker", "near"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadSpec(f"{name} should lie in [0, 1]. Got {getattr(self, name)}.")
+        if self.near > self.iou or self.iou == 0:
+            raise BadSpec(f"iou should be above 0 and at least {self.near:g} (near). Got {self.iou}.")
+
+    @property
+    def low(self) -> float:
+        """A score below this is firmly no detection."""
+        return self.score - self.flicker
+
+    @property
+    def high(self) -> float:
+        """A score from here on is firmly a detection."""
+        return self.score + self.flicker
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference. ``thing``: index of the original among the reference's detections above the threshold, -1 for an
+    ``extra`` one. ``label`` of the original (of the extra), ``became`` the label it was renamed to or -1, ``box`` of
+    the original (of the extra), ``score`` on the background and ``after`` on the synthetic image (0 where nothing is
+    left), ``flickers``: only just, ``counts``: the oracle minds it."""
+
+    type: str
+    thing: int
+    label: int
+    became: int
+    box: tuple[float, float, float, float]
+    score: float
+    after: float
+    flickers: bool
+    counts: bool
+
+    def same_as(self, other: "Change") -> bool:
+        """Whether both are the same failure of the same background: same type and object; extras by class and place."""
+        if self.type != other.type or self.thing != other.thing:
+            return False
+        return self.type != EXTRA or same_extra(self.label, self.box, other.label, other.box)
+
+
+def same_extra(label: int, box: Sequence[float], other_label: int, other_box: Sequence[float]) -> bool:
+    """Whether two extra detections on one background are one: the same class, an IoU of at least one half."""
+    return label == other_label and float(iou([box], [other_box])[0, 0]) >= 0.5
+
+
+def inserted(boxes: Floats, pasted: Floats, corner: float) -> Bools:
+    """Which of ``boxes`` ``[N, 4]`` are detections of the object inserted at ``pasted`` ``[4]``: the top-left corner
+    closer than ``corner`` pixels in x and in y, or the centre inside ``pasted``."""
+    near = (np.abs(boxes[:, :2] - pasted[:2]) < corner).all(axis=1)
+    centre = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside = ((centre >= pasted[:2]) & (centre <= pasted[2:])).all(axis=1)
+    return np.asarray(near | inside)
+
+
+def others(after: Detections, reference: Detections, pasted: Sequence[float], oracle: Oracle) -> Detections:
+    """``after`` without the detections of the object inserted at ``pasted``.
+
+    One that lies on an original (IoU at least ``oracle.iou``, and more than with the inserted object) is kept: the rule
+    of paper 4's code would take small neighbours for the object itself and call them missed.
+    """
+    box = np.asarray(pasted, dtype=np.float64)
+    own = inserted(after.boxes, box, oracle.corner)
+    if own.any():
+        most = iou(reference.boxes, after.boxes).max(axis=0, initial=0.0)
+        own &= ~((most >= oracle.iou) & (most > iou(box[None], after.boxes)[0]))
+    return after[~own]
+
+
+def standing(boxes: Floats, labels: Ints, found: Detections, least: float) -> Floats:
+    """The best score ``[N]`` that each of ``boxes`` with ``labels`` has in ``found``, at any threshold; 0 if none."""
+    same = (iou(boxes, found.boxes) >= least) & (labels[:, None] == found.labels[None, :])
+    return np.asarray((same * found.scores[None, :]).max(axis=1, initial=0.0))
+
+
+def compare(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> list[Change]:
+    """What the object inserted at ``pasted`` (x0, y0, x1, y1) changed, originals first, in their order.
+
+    ``before`` and ``after`` come with whatever scores the detector reports, so that what lies just below the threshold
+    can be told from what is gone.
+    """
+    reference = before.above(oracle.score)
+    rest = others(after, reference, pasted, oracle)
+    found = rest.above(oracle.score)
+    overlap = iou(reference.boxes, found.boxes)
+    same_class = reference.labels[:, None] == found.labels[None, :]
+    possible = np.where(same_class & (overlap >= oracle.iou), overlap, 0.0)
+    kept, partners = match(possible) if oracle.strict else _voc_match(possible, found.scores)
+    lost = np.setdiff1d(np.arange(len(reference)), kept)
+    spare = np.setdiff1d(np.arange(len(found)), partners)
+    if not lost.size and not spare.size:
+        return []
+    changes, used = _lost(reference, found, rest, overlap, lost, spare, oracle)
+    weakest = _weakest_kept(found, partners)
+    for i in spare[~np.isin(spare, used)].tolist():
+        label, score = int(found.labels[i]), float(found.scores[i])
+        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], before, oracle.iou)[0])
+        counts = oracle.strict or score > weakest.get(label, np.inf)
+        flickers = score < oracle.high or was > oracle.low
+        changes.append(Change(EXTRA, -1, label, -1, _box(found, i), was, score, flickers, counts))
+    return changes
+
+
+def _voc_match(possible: Floats, scores: Floats) -> tuple[Ints, Ints]:
+    """PASCAL VOC's matching: in order of falling score each detection (column) claims the original (row) it overlaps
+    most, and has none if that one is taken. Originals and detections that belong together."""
+    if not possible.size:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    order = np.argsort(-scores, kind="stable")
+    order = order[possible[:, order].max(axis=0) > 0]
+    originals, first = np.unique(possible[:, order].argmax(axis=0), return_index=True)
+    return originals, order[first]
+
+
+def _lost(
+    reference: Detections, found: Detections, rest: Detections, overlap: Floats, lost: Ints, spare: Ints, oracle: Oracle
+) -> tuple[list[Change], list[int]]:
+    """What became of the originals that nothing matches, and which of ``found`` that accounts for."""
+    changes, used = [], list[int]()
+    residue = standing(reference.boxes[lost], reference.labels[lost], rest, oracle.iou)
+    for i, left in zip(lost.tolist(), residue.tolist(), strict=True):
+        label, score = int(reference.labels[i]), float(reference.scores[i])
+        free = np.array([j for j in spare.tolist() if j not in used], dtype=np.int64)
+        same = found.labels[free] == label
+        near = np.where(same, overlap[i, free] >= oracle.near, overlap[i, free] >= oracle.iou)
+        type_, became = MISSED, -1
+        if near.any():
+            other = int(free[np.argmax(np.where(near, overlap[i, free], -1.0))])
+            used.append(other)
+            renamed = int(found.labels[other]) != label
+            type_, became = (RENAMED, int(found.labels[other])) if renamed else (MOVED, -1)
+        flickers = score < oracle.high or left > oracle.low
+        changes.append(Change(type_, i, label, became, _box(reference, i), score, left, flickers, True))
+    return changes, used
+
+
+def _weakest_kept(found: Detections, partners: Ints) -> dict[int, float]:
+    """The lowest score of a detection that continues an original, by class. An extra one of the same class lowers mAP
+    exactly if it ranks above it: every-point AP forgives what comes after the last hit."""
+    weakest: dict[int, float] = {}
+    for label, score in zip(found.labels[partners].tolist(), found.scores[partners].tolist(), strict=True):
+        weakest[label] = min(score, weakest.get(label, np.inf))
+    return weakest
+
+
+def _box(detections: Detections, i: int) -> tuple[float, float, float, float]:
+    x0, y0, x1, y1 = detections.boxes[i].tolist()
+    return x0, y0, x1, y1

@@ -1,0 +1,186 @@
+"""What a campaign does next: rounds of insertions, then of relocations, then of shrinking, within its queries.
+
+A round is planned from the rows of the rounds before it, all of them, in order; how long a case takes and which worker
+had it does not matter. A round never holds more than the budget could pay for if every case in it cost the most it can.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from misdetect.boxes import Floats
+from misdetect.metrics.metamorphic import Change
+from misdetect.studies.fuzz.adaptive import Adaptive
+from misdetect.studies.fuzz.failures import Key, Register, counted
+from misdetect.studies.fuzz.reach import Scene, guided_insertion, random_insertion
+from misdetect.studies.fuzz.rows import INSERTION, RELOCATION, SHRINKING, Insertion, change_of
+from misdetect.studies.fuzz.search import MOST_MOVES, SHRINK_STEPS
+from misdetect.studies.fuzz.settings import Fuzzing
+
+_ROUND = 512
+"""Cases in a round of a strategy that does not learn."""
+_RESERVED = 0.1
+"""Share of the queries kept for relocating, and again for shrinking, where these are wanted."""
+
+Row = Mapping[str, Any]
+RunRound = Callable[["list[Task]"], Generator[Any, None, list[tuple[int, Row]]]]
+"""Runs a round of tasks: yields whatever it has to, returns ``(case index, row)`` in order."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One case to come: the ``insertion`` to ask about, or to relocate or shrink from. ``known`` failures of the
+    background need no control any more. ``origin`` is the case index of the failure that a search starts from,
+    ``change`` the number of the change that shrinking has to keep."""
+
+    phase: str
+    insertion: Insertion
+    known: tuple[Change, ...] = ()
+    origin: int = -1
+    change: int = -1
+    destination: tuple[float, float] | None = None
+
+
+class Hunter(Protocol):
+    """A strategy: plans insertions, learns from their rows."""
+
+    def plan(self, most: int) -> list[Insertion]:
+        """Up to ``most`` insertions; none when there is nothing left to try."""
+        ...
+
+    def learn(self, rows: Sequence[Row]) -> None:
+        """Take in the rows of the last plan, in order."""
+        ...
+
+
+class Listed:
+    """Random and guided insertion: ``per_object`` of them per detection, background by background in turn, so that a
+    budget that ends early has seen as many backgrounds as it could. ``dropped`` counts those without a place."""
+
+    def __init__(self, scenes: Sequence[Scene], fuzzing: Fuzzing) -> None:
+        self._scenes, self._fuzzing = scenes, fuzzing
+        self.dropped = 0
+        self._insertions = self._all()
+
+    def _all(self) -> Iterator[Insertion]:
+        draw = random_insertion if self._fuzzing.strategy == "random" else guided_insertion
+        most = max((len(scene.firm) for scene in self._scenes), default=0) * self._fuzzing.per_object
+        for turn in range(most):
+            for scene in self._scenes:
+                if turn < len(scene.firm) * self._fuzzing.per_object:
+                    generator = np.random.default_rng([self._fuzzing.seed, 5, scene.image, turn])
+                    placed = draw(scene, self._fuzzing.reach, generator)
+                    if placed is None:
+                        self.dropped += 1
+                    else:
+                        yield placed
+
+    def plan(self, most: int) -> list[Insertion]:
+        """The next ``most`` of the list."""
+        return [placed for placed, _ in zip(self._insertions, range(min(most, _ROUND)), strict=False)]
+
+    def learn(self, rows: Sequence[Row]) -> None:
+        """Nothing to learn."""
+
+
+class Planner:
+    """Rounds of tasks for ``scenes``; ``spent`` queries so far, ``noisy``: every failure is asked about twice.
+
+    ``more`` are the larger budgets that a campaign was resumed with: each is planned when the one before it is used up,
+    so that what was done stays as it was.
+    """
+
+    def __init__(
+        self, scenes: Sequence[Scene], fuzzing: Fuzzing, spent: int, noisy: bool, more: Sequence[int] = ()
+    ) -> None:
+        self.scenes = {scene.image: scene for scene in scenes}
+        self.fuzzing, self.spent = fuzzing, spent
+        self._budgets, self._budget = (fuzzing.queries, *more), fuzzing.queries
+        self._costs = {INSERTION: 3 if noisy else 2, RELOCATION: MOST_MOVES, SHRINKING: 2 * SHRINK_STEPS}
+        adaptive = fuzzing.strategy == "adaptive"
+        self.hunter: Hunter = (
+            Adaptive(scenes, fuzzing.reach, fuzzing.oracle, fuzzing.seed) if adaptive else Listed(scenes, fuzzing)
+        )
+        self._round = _ROUND if fuzzing.queries is None or not adaptive else max(16, fuzzing.queries // 32)
+        self._failing: list[tuple[int, Row]] = []
+        self._known: dict[int, list[Change]] = {}
+        self._followed: set[tuple[str, int, int]] = set()
+
+    def rounds(self, run: RunRound) -> Iterator[Any]:
+        """Plan all rounds and have them ``run``, yielding what that yields."""
+        for budget in self._budgets:
+            self._budget = budget
+            yield from self._hunt(run)
+            if self.fuzzing.relocate:
+                yield from self._follow(RELOCATION, self._relocations(), run)
+            if self.fuzzing.shrink:
+                yield from self._follow(SHRINKING, self._shrinkings(), run)
+
+    def _room(self, phase: str, reserved: float = 0.0) -> int:
+        """How many cases of ``phase`` the queries that are left pay for."""
+        if self._budget is None:
+            return 10**9
+        left = self._budget * (1 - reserved) - self.spent
+        return max(0, int(left) // self._costs[phase])
+
+    def _hunt(self, run: RunRound) -> Iterator[Any]:
+        reserved = _RESERVED * (self.fuzzing.relocate + self.fuzzing.shrink)
+        while True:
+            plan = self.hunter.plan(min(self._round, self._room(INSERTION, reserved)))
+            if not plan:
+                return
+            tasks = [Task(INSERTION, insertion, tuple(self._known.get(insertion.image, ()))) for insertion in plan]
+            found = yield from run(tasks)
+            self.spent += sum(row["queries"] for _, row in found)
+            self.hunter.learn([row for _, row in found])
+            self._failing += [(index, row) for index, row in found if counted(row, self.fuzzing.count_flicker)]
+            self._remember(row for _, row in found)
+
+    def _remember(self, rows: Iterable[Row]) -> None:
+        """The adaptive strategy does not pay for the control of what it has found before; the paper's two do."""
+        if self.fuzzing.strategy == "adaptive":
+            for row in rows:
+                found = [change_of(change) for change in row["changes"] if change["attributable"]]
+                self._known.setdefault(row["image"], []).extend(found)
+
+    def _follow(self, phase: str, tasks: list[Task], run: RunRound) -> Iterator[Any]:
+        reserved = _RESERVED if phase == RELOCATION and self.fuzzing.shrink else 0.0
+        tasks = [task for task in tasks if (phase, task.origin, task.change) not in self._followed]
+        while tasks and (room := self._room(phase, reserved)):
+            now, tasks = tasks[:room], tasks[room:]
+            self._followed |= {(phase, task.origin, task.change) for task in now}
+            found = yield from run(now)
+            self.spent += sum(row["queries"] for _, row in found)
+
+    def _relocations(self) -> list[Task]:
+        return [
+            Task(
+                RELOCATION,
+                Insertion.of_row(row),
+                origin=index,
+                destination=self._destination(row["image"]),
+            )
+            for index, row in self._failing
+        ]
+
+    def _destination(self, image: int) -> tuple[float, float]:
+        wanted, scene = self.fuzzing.destination, self.scenes[image]
+        if wanted == "centroid":
+            centres: Floats = (scene.firm[:, :2] + scene.firm[:, 2:]) / 2
+            x, y = centres.mean(axis=0).tolist()
+            return x, y
+        return (scene.width / 2, scene.height / 2) if wanted == "centre" else (float(wanted[0]), float(wanted[1]))
+
+    def _shrinkings(self) -> list[Task]:
+        """The first case of each attributable failure."""
+        register, seen = Register(), set[Key]()
+        tasks = []
+        for index, row in self._failing:
+            for number, change in enumerate(row["changes"]):
+                key = register.key(row["image"], change)
+                if change["attributable"] and key not in seen:
+                    seen.add(key)
+                    tasks.append(Task(SHRINKING, Insertion.of_row(row), origin=index, change=number))
+        return tasks

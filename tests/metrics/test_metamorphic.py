@@ -1,0 +1,162 @@
+"""The oracle against PASCAL VOC's mAP and a one-to-one check, both written here from their definitions."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from misdetect.detections import Detections
+from misdetect.errors import BadSpec
+from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED, Oracle, compare, inserted, standing
+
+NOWHERE = (-1000.0, -1000.0, -900.0, -900.0)
+
+
+def naive_iou(a, b):
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0) * max(height, 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return shared / union if union else 0.0
+
+
+def naive_map(reference, found, threshold):
+    """Every-point PASCAL VOC mAP over the classes of the reference."""
+    scores = []
+    for label in {truth["label"] for truth in reference}:
+        truths = [truth for truth in reference if truth["label"] == label]
+        taken = [False] * len(truths)
+        hits = []
+        for detection in sorted((d for d in found if d["label"] == label), key=lambda d: -d["score"]):
+            overlaps = [naive_iou(detection["box"], truth["box"]) for truth in truths]
+            best = max(range(len(truths)), key=lambda i: overlaps[i])
+            hits.append(overlaps[best] >= threshold and not taken[best])
+            if hits[-1]:
+                taken[best] = True
+        recall, precision = [0.0], [1.0]
+        for n in range(1, len(hits) + 1):
+            recall.append(sum(hits[:n]) / len(truths))
+            precision.append(sum(hits[:n]) / n)
+        area = 0.0
+        for i in range(1, len(recall)):
+            area += (recall[i] - recall[i - 1]) * max(precision[i:])
+        scores.append(area)
+    return sum(scores) / len(scores)
+
+
+def records(detections, score):
+    return [
+        {"box": box, "score": s, "label": label}
+        for box, s, label in zip(
+            detections.boxes.tolist(), detections.scores.tolist(), detections.labels.tolist(), strict=True
+        )
+        if s >= score
+    ]
+
+
+def made(boxes, scores, labels):
+    return Detections(np.array(boxes, dtype=float).reshape(-1, 4), np.array(scores, dtype=float), np.array(labels, int))
+
+
+@st.composite
+def scenes(draw):
+    """Detections on a background, and what is left of them after an insertion: shifted, renamed, lost, joined."""
+    count = draw(st.integers(1, 5))
+    grid = st.integers(0, 8)
+    boxes, labels = [], []
+    for _ in range(count):
+        x, y = 10 * draw(grid), 10 * draw(grid)
+        boxes.append([x, y, x + 10 * draw(st.integers(1, 3)), y + 10 * draw(st.integers(1, 3))])
+        labels.append(draw(st.integers(0, 2)))
+    level = st.sampled_from([0.2, 0.42, 0.47, 0.52, 0.57, 0.7, 0.9])
+    scores = [draw(level) + 0.001 * i for i in range(count)]
+    after, after_scores, after_labels = [], [], []
+    for i in range(count):
+        fate = draw(st.sampled_from(["kept", "kept", "shifted", "renamed", "gone", "score"]))
+        if fate == "gone":
+            continue
+        shift = draw(st.integers(1, 9)) if fate == "shifted" else 0
+        after.append([v + shift for v in boxes[i]])
+        after_labels.append((labels[i] + 1) % 3 if fate == "renamed" else labels[i])
+        after_scores.append(draw(level) + 0.0005 * i if fate == "score" else scores[i])
+    for i in range(draw(st.integers(0, 2))):
+        x, y = 10 * draw(grid), 10 * draw(grid)
+        after.append([x, y, x + 20, y + 20])
+        after_labels.append(draw(st.integers(0, 2)))
+        after_scores.append(draw(level) + 0.0001 * (i + 1))
+    return made(boxes, scores, labels), made(after, after_scores, after_labels)
+
+
+@given(scenes())
+@settings(max_examples=400, deadline=None)
+def test_the_papers_oracle_is_map_of_100_percent(pair):
+    before, after = pair
+    if not (before.scores >= 0.5).any():
+        return
+    changes = compare(before, after, NOWHERE, Oracle())
+    perfect = naive_map(records(before, 0.5), records(after, 0.5), 0.5) > 1 - 1e-12
+    assert any(change.counts for change in changes) == (not perfect)
+
+
+@given(scenes())
+@settings(max_examples=300, deadline=None)
+def test_the_strict_oracle_is_a_perfect_one_to_one_matching(pair):
+    before, after = pair
+    reference, found = records(before, 0.5), records(after, 0.5)
+    possible = len(reference) == len(found) and any(
+        all(
+            one["label"] == other["label"] and naive_iou(one["box"], other["box"]) >= 0.5
+            for one, other in zip(reference, order, strict=True)
+        )
+        for order in permutations(found)
+    )
+    assert any(change.counts for change in compare(before, after, NOWHERE, Oracle(strict=True))) == (not possible)
+
+
+@given(scenes())
+@settings(max_examples=300, deadline=None)
+def test_a_change_flickers_exactly_if_another_threshold_within_the_margin_would_not_see_it(pair):
+    """The law behind the word: a lost object that flickers was itself near the threshold, or still is there below it."""
+    before, after = pair
+    oracle = Oracle(strict=True)
+    for change in compare(before, after, NOWHERE, oracle):
+        if change.type != EXTRA:
+            left = standing(np.array([change.box]), np.array([change.label]), after, 0.5)[0]
+            assert change.after == left
+            assert change.flickers == (change.score < 0.55 or left > 0.45)
+        else:
+            was = standing(np.array([change.box]), np.array([change.label]), before, 0.5)[0]
+            assert change.flickers == (change.after < 0.55 or was > 0.45)
+
+
+def test_each_type_by_an_example():
+    before = made([[0, 0, 20, 20], [40, 0, 60, 20], [80, 0, 100, 20]], [0.9, 0.8, 0.7], [0, 1, 2])
+    after = made([[0, 0, 20, 20], [52, 0, 72, 20], [80, 60, 100, 80]], [0.9, 0.8, 0.95], [1, 1, 2])
+    found = {(c.type, c.thing, c.became) for c in compare(before, after, NOWHERE, Oracle(strict=True))}
+    assert found == {(RENAMED, 0, 1), (MOVED, 1, -1), (MISSED, 2, -1), (EXTRA, -1, -1)}
+
+
+def test_map_forgives_an_extra_ranked_last_and_the_strict_oracle_does_not():
+    before = made([[0, 0, 20, 20]], [0.9], [0])
+    last = made([[0, 0, 20, 20], [50, 50, 70, 70]], [0.9, 0.8], [0, 0])
+    first = made([[0, 0, 20, 20], [50, 50, 70, 70]], [0.9, 0.95], [0, 0])
+    assert [c.counts for c in compare(before, last, NOWHERE, Oracle())] == [False]
+    assert [c.counts for c in compare(before, first, NOWHERE, Oracle())] == [True]
+    assert [c.counts for c in compare(before, last, NOWHERE, Oracle(strict=True))] == [True]
+
+
+def test_detections_of_the_inserted_object_are_left_out():
+    pasted = np.array([100.0, 100.0, 140.0, 140.0])
+    boxes = np.array([[95, 95, 300, 300], [110, 120, 120, 150], [80, 80, 180, 180], [89, 100, 99, 110.0]])
+    assert inserted(boxes, pasted, 10.0).tolist() == [True, True, True, False]
+    before = made([[0, 0, 20, 20]], [0.9], [0])
+    after = made([[0, 0, 20, 20], [101, 99, 140, 140]], [0.9, 0.99], [0, 0])
+    assert compare(before, after, tuple(pasted), Oracle(strict=True)) == []
+
+
+@pytest.mark.parametrize("wrong", [{"score": 1.5}, {"iou": 0.0}, {"flicker": -0.1}, {"near": 0.9}])
+def test_impossible_settings_are_refused(wrong):
+    with pytest.raises(BadSpec):
+        Oracle(**wrong)
