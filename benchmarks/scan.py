@@ -1,16 +1,25 @@
-"""What the scan costs over its detector, what two workers gain, and what adaptive scanning saves: ratios, in one run.
+"""What a scan costs over its detector, and what two workers gain: ratios, measured in one run.
 
-    python benchmarks/scan.py [--positions 2000] [--rounds 3] [--replay RUN]
+    python benchmarks/scan.py [--positions 2000] [--rounds 3]
 
-``scan_vs_detector``: throughput of a scan (render, matching, storage included) over that of the same detector called on
-the same pictures, already drawn. ``two_workers_vs_one``: the same on two processes. ``peak_mb``: of the scanning
-process, with ``positions`` and with a quarter of them. With ``--replay RUN``, a finished full scan (``--no-null``):
-``adaptive``, the share of questions asked and the error of the rates at several precisions. Rounds alternate and the
-median is taken, because machines are noisy.
+A position here is one composite to ask about; half of them are null controls. None of the figures has imports or the
+loading of the model in it, and each is the median of the rounds.
+
+- ``scan_vs_detector``: composites per second of a scan as the command runs it (describing, drawing, detecting,
+  matching, a new prediction cache, storing, opening and closing the run directory) over those of ``detector.detect``
+  alone on the same composites, drawn before the clock starts, as many per call as the engine gives it. Half of the
+  detector's turn comes before the scan and half after it, so that a drift of the machine cancels. Both sides have one
+  inference thread; the scan has a second one that draws and matches meanwhile, which a second core hides.
+- ``scan_vs_detector_cpu``: the same ratio in processor seconds, which no second core hides.
+- ``two_workers_vs_one``: rate of a scan on two processes over that on one, from a fifth of the cases to the last.
+- ``two_detectors_vs_one``: two bare detectors side by side over one, about the most that this machine can give.
+- ``peak_mb``: of the scanning process, with a quarter of the positions and with all.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -20,205 +29,174 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from misdetect.data import load_data
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
-from misdetect.engine.requests import Case
-from misdetect.engine.store import Run
-from misdetect.report.figures import curve, save_png
-from misdetect.studies.scan import Pair, Scanning, ScanStudy, choose_pairs
-from misdetect.studies.scan.adaptive import AdaptiveScan, Search
-from misdetect.studies.scan.pairs import candidates
-from misdetect.studies.scan.results import ROWS, View, table_one
-from misdetect.studies.scan.rows import BOX
+from misdetect.studies.scan import Scanning, ScanStudy, choose_pairs
+from misdetect.studies.scan.backgrounds import with_detections
+from misdetect.studies.scan.study import CHUNK
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
+_PAIRS, _STEP = 29, 40
+_TURNS = (0, None, 1, None)
+"""Which of two detectors works alone; None: both."""
 
 
 class Shortened(ScanStudy):
-    """The first ``cut`` cases of a scan."""
+    """The first cases of a scan, ``cut`` composites in all."""
 
     cut = 0
 
     def __len__(self):
-        return min(self.cut, super().__len__())
+        return sum(1 for _ in self.cases())
 
     def cases(self):
-        return islice(super().cases(), self.cut)
+        left = self.cut
+        for case in super().cases():
+            if left <= 0:
+                return
+            *_, first, last = case.content
+            left -= last - first
+            yield case
+
+    @property
+    def composites(self) -> int:
+        return sum(case.content[-1] - case.content[-2] for case in self.cases())
+
+    def pictures(self):
+        for case in self.cases():
+            number, condition, first, last = case.content
+            scene = self.scene(number)
+            for x, y in scene.positions[first:last].tolist():
+                yield scene.picture(condition, x, y, self.scanning.seed)
 
 
-def scan_of(data: str, names, positions: int) -> Shortened:
+def scan_of(data: str, detector, positions: int) -> Shortened:
+    """29 pairs on images with detections, as the command draws them, cut to ``positions`` composites."""
     dataset = load_data(data)
-    study = Shortened(data, choose_pairs(dataset, 4, candidates(dataset, 0)), names, Scanning(step=12, null=False))
-    study.cut = positions // 8
+    backgrounds = with_detections(detector, dataset, _PAIRS, 0.5, cached=False)
+    study = Shortened(data, choose_pairs(dataset, _PAIRS, backgrounds), detector.names, Scanning(step=_STEP))
+    study.cut = positions
+    if study.composites < positions:
+        sys.exit(f"these photos give only {study.composites} composites at a step of {_STEP}; ask for fewer.")
     return study
 
 
-def pictures_of(study: Shortened, count: int):
-    for case in islice(study.cases(), -(-count // 8)):
-        number, condition, first, last = case.content
-        scene = study.scene(number)
-        for x, y in scene.positions[first:last].tolist():
-            yield scene.picture(condition, x, y, 0).render()
+class Clock:
+    """Wall-clock and processor seconds spent inside ``with``, added up."""
+
+    wall = cpu = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_) -> None:
+        self.wall += time.perf_counter() - self._started[0]
+        self.cpu += time.process_time() - self._started[1]
 
 
-def seconds_of_scan(study, detector, **options) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        run_study(study, detector, Path(folder) / "run", {}, cached=False, **options)
-        return time.perf_counter() - started
+def detect_alone(detector, pictures, clock: Clock) -> None:
+    """Ask about ``pictures``, drawn just before their turn on the clock."""
+    while images := [picture.render() for picture in islice(pictures, detector.images_per_call)]:
+        with clock:
+            detector.detect(images)
 
 
-def seconds_between(study, make, workers: int) -> float:
-    """Seconds from a fifth of the cases to the last: starting processes is not what is compared."""
+def scan_once(study, detector, **options) -> list[float]:
+    """When each case was done, in a scan with a new run directory and a new prediction cache."""
     stamps: list[float] = []
-    seconds_of_scan(
-        study, make(), make_detector=make, workers=workers, progress=lambda *_: stamps.append(time.perf_counter())
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MISDETECT_CACHE"] = f"{folder}/predictions.sqlite"
+        run_study(
+            study,
+            detector,
+            Path(folder) / "run",
+            {},
+            progress=lambda *_: stamps.append(time.perf_counter()),
+            **options,
+        )
+    return stamps
+
+
+def seconds_per_case(stamps: list[float]) -> float:
+    """Between a fifth of the cases and the last: starting processes is not what is compared."""
     start = len(stamps) // 5
     return (stamps[-1] - stamps[start]) / (len(stamps) - 1 - start)
 
 
-def speed(model: str, data: str, positions: int, rounds: int) -> dict[str, float]:
+def speed(model: str, data: str, positions: int, rounds: int) -> dict[str, object]:
     make = partial(load_detector, model)
     detector = make()
-    study = scan_of(data, detector.names, positions)
-    images = list(pictures_of(study, min(positions, 400)))
-    ratios, gains = [], []
+    study = scan_of(data, detector, positions)
+    warm = scan_of(data, detector, 4 * CHUNK)
+    scan_once(warm, detector)  # imports
+    found: dict[str, list[float]] = {}
+
+    def note(name: str, value: float) -> None:
+        found.setdefault(name, []).append(value)
+
     for _ in range(rounds):
-        started = time.perf_counter()
-        for image in images:
-            detector.detect([image])
-        direct = (time.perf_counter() - started) / len(images)
-        scanned = seconds_of_scan(study, detector) / (8 * len(study))
-        ratios.append(direct / scanned)
-        gains.append(seconds_between(study, make, 1) / seconds_between(study, make, 2))
-    return {"scan_vs_detector": statistics.median(ratios), "two_workers_vs_one": statistics.median(gains)}
+        alone, scanning = Clock(), Clock()
+        pictures = study.pictures()
+        detect_alone(detector, islice(pictures, study.composites // 2), alone)
+        with scanning:
+            stamps = scan_once(study, detector)
+        detect_alone(detector, pictures, alone)
+        note("scan_vs_detector", alone.wall / scanning.wall)
+        note("scan_vs_detector_cpu", alone.cpu / scanning.cpu)
+        note("detector_ms", 1e3 * alone.wall / study.composites)
+        two = scan_once(study, detector, make_detector=make, workers=2)
+        note("two_workers_vs_one", seconds_per_case(stamps) / seconds_per_case(two))
+        note("two_detectors_vs_one", two_detectors(model, data, min(200, positions)))
+    return {"composites": study.composites} | {k: round(statistics.median(v), 3) for k, v in found.items()}
 
 
-def peak_megabytes(model: str, data: str, positions: int) -> float:
+def two_detectors(model: str, data: str, count: int) -> float:
+    """Throughput of two bare detectors side by side over one's: one works alone, then both, twice over; the best of
+    each counts."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(2), context.Queue()
+    workers = [context.Process(target=_side_by_side, args=(model, data, count, i, barrier, results)) for i in (0, 1)]
+    for worker in workers:
+        worker.start()
+    seconds: dict[int, float] = {}
+    for _ in range(2 * len(_TURNS)):
+        turn, spent = results.get()
+        seconds[turn] = seconds.get(turn, 0.0) + spent
+    for worker in workers:
+        worker.join()
+    alone, both = (
+        min(spent for turn, spent in seconds.items() if (_TURNS[turn] is None) is side) for side in (False, True)
+    )
+    return 4 * alone / both
+
+
+def _side_by_side(model: str, data: str, count: int, me: int, barrier, results) -> None:
+    detector = load_detector(model)
+    study = scan_of(data, detector, count)
+    detect_alone(detector, islice(study.pictures(), 2 * CHUNK), Clock())
+    for turn, whose in enumerate(_TURNS):
+        clock = Clock()
+        barrier.wait()
+        if whose in (me, None):
+            detect_alone(detector, study.pictures(), clock)
+        barrier.wait()
+        results.put((turn, clock.wall))
+
+
+def peak_megabytes(model: str, data: str, positions: int) -> int:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import scan; "
         f"scan.scan_and_report({model!r}, {data!r}, {positions})"
     )
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    return round(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout))
 
 
 def scan_and_report(model: str, data: str, positions: int) -> None:
-    import resource
-
     detector = load_detector(model)
-    seconds_of_scan(scan_of(data, detector.names, positions), detector)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-class Replayed(AdaptiveScan):
-    """An adaptive scan that gets its answers from the rows of a full one."""
-
-    rows: dict
-    opened: dict
-
-    def ask(self, scene, condition, places, before):
-        yield from ()
-        return [dict(self.rows[scene.number, x, y]) for x, y in scene.positions[places].tolist()]
-
-    def scene(self, number):
-        if number not in self.opened:
-            self.opened[number] = super().scene(number)
-        return self.opened[number]
-
-    def all_rows(self):
-        for number in range(len(self.pairs)):
-            steps = self.run(Case(number, str(number), number))
-            next(steps)
-            things = next(row["objects"] for key, row in self.rows.items() if key[0] == number)
-            clean = Detections(
-                [[thing[side] for side in BOX] for thing in things],
-                [thing["score"] for thing in things],
-                [thing["label"] for thing in things],
-            )
-            try:
-                steps.send(clean)
-            except StopIteration as stop:
-                yield from stop.value
-
-
-def adaptive(path: str, seeds: int = 5) -> list[dict[str, object]]:
-    """Share of questions, error and stated half-width (points) of Table I's 20 rates, at several precisions."""
-    full = Run.open(path)
-    identity = full.document["identity"]
-    settings = identity["settings"]
-    rows = {
-        (row["pair"], row["x"], row["y"]): row
-        for row in full.query("SELECT * FROM rows WHERE condition = 'object' ORDER BY case_index, row").to_pylist()
-    }
-    truth = table_one(full, View(repeats=1))
-    opened: dict = {}
-    results = []
-    for precision in (8, 6, 4, 3, 2, 1.5, 1):
-        errors, widths, shares = [], [], []
-        for seed in range(seeds):
-            scanning = Scanning(step=settings["step"], seed=seed, null=False)
-            pairs = [Pair(*pair) for pair in settings["pairs"]]
-            study = Replayed(identity["data"]["spec"], pairs, (), scanning, search=Search(precision))
-            study.rows, study.opened = rows, opened
-            found = list(study.all_rows())
-            with tempfile.TemporaryDirectory() as folder:
-                replay = run_study(_Given(study, found), None, Path(folder) / "run", {}, cached=False).run
-                table, known = table_one(replay, View(repeats=1)), study.uncertainty(replay, "positions")
-            errors.append([[table[r][t] - truth[r][t] for t in truth[r]] for r in ROWS])
-            widths.append([list(known["half_width"][r].values()) for r in ROWS])
-            shares.append(known["asked"] / study.positions)
-        error, width = np.array(errors), np.array(widths)
-        results.append(
-            {
-                "precision": precision,
-                "share_asked": round(float(np.mean(shares)), 3),
-                "rms_error": round(float(np.sqrt((error**2).mean())), 2),
-                "largest_error": round(float(np.abs(error).max()), 2),
-                "mean_half_width": round(float(width.mean()), 2),
-                "largest_half_width": round(float(width.max()), 2),
-                "within_interval": round(float((np.abs(error) <= width + 0.01).mean()), 3),
-            }
-        )
-    return results
-
-
-def chart(points: list[dict[str, object]]):
-    """The trade-off as a picture."""
-    shares = [100 * point["share_asked"] for point in points]
-    lines = [
-        (name, shares, [point[key] for point in points])
-        for name, key in (
-            ("stated half-width, mean", "mean_half_width"),
-            ("largest error", "largest_error"),
-            ("rms error", "rms_error"),
-        )
-    ]
-    title = "Adaptive scan: points of error against questions asked"
-    return curve(lines, title=title, across="positions asked, percent of the full scan")
-
-
-class _Given:
-    """A study whose rows are known already."""
-
-    name = "scan"
-
-    def __init__(self, study, rows) -> None:
-        self.schema, self.rows = study.schema, rows
-
-    def __len__(self) -> int:
-        return 1
-
-    def cases(self):
-        return iter([Case(0, "all")])
-
-    def run(self, case):
-        yield []
-        return self.rows
+    scan_once(scan_of(data, detector, positions), detector)
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(float(peak.split()[1]) / 1024)  # getrusage would report the parent's peak where that is higher
 
 
 def main() -> None:
@@ -227,24 +205,15 @@ def main() -> None:
     parser.add_argument("--data", default=f"coco:{FIXTURES / 'coco66' / 'instances.json'}")
     parser.add_argument("--positions", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--replay", help="Run directory of a full scan, for the adaptive trade-off.")
-    parser.add_argument("--chart", type=Path, help="Draw that trade-off into this PNG.")
-    parser.add_argument("--only-replay", action="store_true")
     arguments = parser.parse_args()
-    document: dict[str, object] = {}
-    if not arguments.only_replay:
-        if not FIXTURES.exists():
-            print("skipped: the photos and the model of this benchmark are not here.", file=sys.stderr)
-            return
-        document |= speed(arguments.model, arguments.data, arguments.positions, arguments.rounds)
-        document["peak_mb"] = {
-            count: round(peak_megabytes(arguments.model, arguments.data, count))
-            for count in (arguments.positions // 4, arguments.positions)
-        }
-    if arguments.replay:
-        document["adaptive"] = curve_points = adaptive(arguments.replay)
-        if arguments.chart:
-            save_png(arguments.chart, chart(curve_points))
+    if not FIXTURES.exists():
+        print("skipped: the photos and the model of this benchmark are not here.", file=sys.stderr)
+        return
+    document = speed(arguments.model, arguments.data, arguments.positions, arguments.rounds)
+    document["peak_mb"] = {
+        count: peak_megabytes(arguments.model, arguments.data, count)
+        for count in (arguments.positions // 4, arguments.positions)
+    }
     print(json.dumps(document, indent=2))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from misdetect.detections import Detections
 from misdetect.errors import BadSpec
-from misdetect.metrics.transplant import OWN, Rules, compare, match_score
+from misdetect.metrics.transplant import OWN, Rules, compare, compare_all, match_score
 
 T = np.array([40.0, 40, 60, 60])
 
@@ -35,7 +35,7 @@ def naive_matching(before, after, agnostic):
     )
 
 
-def naive_score(before, after, rules, t_label, agnostic=False):
+def naive_score(before, after, rules, t_label, agnostic=False, t=T):
     """Eq. 1 with the three policies, in words: filter, match, divide."""
     old = [(b, c) for b, s, c in before if s >= rules.score]
     new = [(b, c) for b, s, c in after if s >= rules.score]
@@ -43,7 +43,7 @@ def naive_score(before, after, rules, t_label, agnostic=False):
         new = [
             (b, c)
             for b, c in new
-            if not (naive_iou(b, T) >= 0.5 and all(naive_iou(b, T) > naive_iou(b, o) for o, _ in old))
+            if not (naive_iou(b, t) >= 0.5 and all(naive_iou(b, t) > naive_iou(b, o) for o, _ in old))
         ]
     if rules.own == "ignore-class":
         old, new = ([(b, c) for b, c in side if c != t_label] for side in (old, new))
@@ -70,6 +70,33 @@ def test_score_agrees_with_trying_every_assignment(before, after, own, label):
     assert found.agnostic == pytest.approx(naive_score(before, after, rules, label, agnostic=True))
     assert found.agnostic >= found.score - 1e-12, "more edges cannot match worse"
     assert 0 <= found.score <= 1 + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(scored, max_size=4),
+    st.lists(st.tuples(boxes, st.lists(scored, max_size=4)), max_size=5),
+    st.sampled_from(OWN),
+    st.integers(-1, 2),
+)
+def test_a_position_does_not_depend_on_those_compared_with_it(before, positions, own, label):
+    rules = Rules(own=own)
+    places = np.array([box for box, _ in positions]).reshape(-1, 4)
+    found = compare_all(detections(before), [detections(after) for _, after in positions], places, label, rules)
+    assert len(found) == len(positions)
+    for (box, after), here in zip(positions, found, strict=True):
+        assert here.score == pytest.approx(naive_score(before, after, rules, label, t=box))
+        assert here.agnostic == pytest.approx(naive_score(before, after, rules, label, agnostic=True, t=box))
+        strong = [(b, s, c) for b, s, c in after if s >= rules.score]
+        assert here.after.boxes.tolist() == [list(b) for b, _, _ in strong]
+        on_t = [s for b, s, c in after if c == label and naive_iou(b, box) >= 0.5]
+        assert here.confidence == max(on_t, default=0.0)
+        residues = [
+            max((s for b, s, c in after if s < rules.score and c == c0 and naive_iou(b, b0) >= 0.5), default=0.0)
+            for b0, s0, c0 in before
+            if s0 >= rules.score
+        ]
+        assert here.originals.residue.tolist() == residues
 
 
 @settings(max_examples=100, deadline=None)

@@ -51,6 +51,36 @@ def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
     assert np.mean(inside) >= 0.9
 
 
+@pytest.mark.parametrize("precision", [3.0, 10.0])
+def test_no_rate_is_known_worse_than_promised(precision, pairs, tmp_path):
+    """Pairs differ in size and in how much each row of Table I counts; the promise is about all of them together."""
+    scanning = Scanning(step=3, null=False)
+    study = AdaptiveScan(ROOMS, [*pairs, pairs[0]], TileDetector.names, scanning, search=Search(precision))
+    outcome = run_study(study, TileDetector(), tmp_path / "run", {}, cached=False)
+    known = study.uncertainty(outcome.run, "positions")
+    widths = [width for row in known["half_width"].values() for width in row.values()]
+    assert max(widths) <= precision
+    assert known["asked"] < study.positions
+    assert outcome.stats["queries"] <= known["asked"] + len(pairs), "what two pairs ask alike is asked once"
+
+
+def test_a_clean_image_that_fails_costs_its_own_pair_only(pairs, tmp_path):
+    bad = load_data(ROOMS)[pairs[1].background].image.sum()
+
+    class Blind(TileDetector):
+        fingerprint = None
+
+        def detect(self, images):
+            if any(image.sum() == bad for image in images):
+                raise ValueError("no")
+            return super().detect(images)
+
+    study = adaptive(pairs, 10.0)
+    outcome = run_study(study, Blind(), tmp_path / "run", {}, cached=False)
+    assert outcome.run.errors()["case"].to_pylist() == ["1"]
+    assert {row["pair"] for row in outcome.run.query("SELECT DISTINCT pair FROM rows").to_pylist()} == {0, 2, 3}
+
+
 def test_weights_stand_for_the_whole_grid(pairs, tmp_path):
     study = adaptive(pairs, 8.0, seed=2)
     run = run_study(study, TileDetector(), tmp_path / "run", {}, cached=False).run

@@ -1,7 +1,8 @@
 """``misdetect scan``: transplant an object and watch the rest (paper 1), beside its null control."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,61 +14,73 @@ from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, Traced, require
-from misdetect.engine import run_study
+from misdetect.engine import Outcome, run_study
 from misdetect.engine.budget import Budget
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec
-from misdetect.metrics.transplant import Rules
+from misdetect.metrics.transplant import Own, Rules
 from misdetect.report.figures import save_png
 from misdetect.studies.scan.adaptive import AdaptiveScan, Search
 from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.interference import InterferenceStudy, verdicts, wrong_detections
 from misdetect.studies.scan.pairs import Pair, Sizes, choose_pairs, find_image, find_object
 from misdetect.studies.scan.pictures import draw_pictures, interference_strip
-from misdetect.studies.scan.results import PAPER, ROWS, TAUS, View
+from misdetect.studies.scan.results import PAPER, ROWS, TAUS, Average, Policy, View
 from misdetect.studies.scan.study import Scanning, ScanStudy
 from misdetect.studies.scan.summary import summarise
 
 _SPARE = 8
 """Images with detections beyond those asked for, in case nothing fits into some."""
 
+Out = Annotated[Path, typer.Option("--out", help="Run directory.")]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Pairs of image and object.")]
+Step = Annotated[int, typer.Option("--step", min=1, help="Step of the grid in pixels.")]
+Tau = Annotated[str, typer.Option("--tau", help="Thresholds on S, separated by commas.")]
+HowAffected = Annotated[Policy, typer.Option("--policy", help="tau is put on S (eq. 1), or on the least IoU.")]
+HowOwn = Annotated[Own, typer.Option("--own", help="What is done about detections of the object itself.")]
+Score = Annotated[float, typer.Option("--score", min=0, max=1, help="What counts as a detection.")]
+Image = Annotated[str | None, typer.Option("--image", help="Transplant into this image (its id).")]
+Object = Annotated[int | None, typer.Option("--object", help="Transplant this object (annotation id).")]
+SameImage = Annotated[bool, typer.Option("--same-image", help="Duplicate an object within its image.")]
+MinArea = Annotated[float, typer.Option("--min-area", help="Least area of the object, share of the image.")]
+MaxSide = Annotated[float, typer.Option("--max-side", help="Longest side of the object, share of image.")]
+Adaptive = Annotated[bool, typer.Option("--adaptive", help="Ask only where it tells something.")]
+Precision = Annotated[float, typer.Option("--precision", help="Adaptive: points to know the rates by.")]
+Null = Annotated[bool, typer.Option("--null/--no-null", help="Scan the null control too.")]
+Look = Annotated[
+    bool | None, typer.Option("--trace/--no-trace", help="Look inside where objects are lost; default: if possible.")
+]
+Margin = Annotated[float, typer.Option("--margin", min=0, max=1, help="A score this near --score flickers.")]
+HowAveraged = Annotated[Average, typer.Option("--average", help="What counts the same in a rate.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals, in percent.")]
+Pictures = Annotated[int, typer.Option("--pictures", min=0, help="Draw maps and strips of the N worst pairs.")]
+Interference = Annotated[int, typer.Option("--interference", min=0, help="Take N wrong detections apart (Fig. 3).")]
+
 
 def scan(
     detector: DetectorSpec,
     data: DataSpec,
-    out: Annotated[Path, typer.Option("--out", help="Run directory.")],
-    pairs: Annotated[int, typer.Option("--pairs", min=1, help="Pairs of image and object.")] = 29,
-    step: Annotated[int, typer.Option("--step", min=1, help="Step of the grid in pixels.")] = 10,
-    tau: Annotated[str, typer.Option("--tau", help="Thresholds on S, separated by commas.")] = "0.3,0.5,0.7,0.95,0.99",
-    policy: Annotated[
-        Literal["body", "caption"], typer.Option("--policy", help="tau is put on S (eq. 1), or on the least IoU.")
-    ] = "body",
-    own: Annotated[
-        Literal["minus-one", "matched", "ignore-class"],
-        typer.Option("--own", help="What is done about detections of the object itself."),
-    ] = "minus-one",
-    score: Annotated[float, typer.Option("--score", min=0, max=1, help="What counts as a detection.")] = 0.5,
-    image: Annotated[str | None, typer.Option("--image", help="Transplant into this image (its id).")] = None,
-    object: Annotated[int | None, typer.Option("--object", help="Transplant this object (annotation id).")] = None,
-    same_image: Annotated[bool, typer.Option("--same-image", help="Duplicate an object within its image.")] = False,
-    min_area: Annotated[float, typer.Option("--min-area", help="Least area of the object, share of the image.")] = 0.01,
-    max_side: Annotated[float, typer.Option("--max-side", help="Longest side of the object, share of image.")] = 0.5,
-    adaptive: Annotated[bool, typer.Option("--adaptive", help="Ask only where it tells something.")] = False,
-    precision: Annotated[float, typer.Option("--precision", help="Adaptive: points to know the rates by.")] = 1.0,
-    null: Annotated[bool, typer.Option("--null/--no-null", help="Scan the null control too.")] = True,
-    trace: Annotated[
-        bool | None,
-        typer.Option("--trace/--no-trace", help="Look inside where objects are lost; default: if possible."),
-    ] = None,
-    margin: Annotated[float, typer.Option("--margin", min=0, max=1, help="A score this near --score flickers.")] = 0.05,
-    average: Annotated[
-        Literal["positions", "images"], typer.Option("--average", help="What counts the same in a rate.")
-    ] = "positions",
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals, in percent.")] = 90.0,
-    pictures: Annotated[int, typer.Option("--pictures", min=0, help="Draw maps and strips of the N worst pairs.")] = 3,
-    interference: Annotated[
-        int, typer.Option("--interference", min=0, help="Take N wrong detections apart (Fig. 3).")
-    ] = 0,
+    out: Out,
+    pairs: Pairs = 29,
+    step: Step = 10,
+    tau: Tau = "0.3,0.5,0.7,0.95,0.99",
+    policy: HowAffected = "body",
+    own: HowOwn = "minus-one",
+    score: Score = 0.5,
+    image: Image = None,
+    object: Object = None,
+    same_image: SameImage = False,
+    min_area: MinArea = 0.01,
+    max_side: MaxSide = 0.5,
+    adaptive: Adaptive = False,
+    precision: Precision = 2.5,
+    null: Null = True,
+    trace: Look = None,
+    margin: Margin = 0.05,
+    average: HowAveraged = "positions",
+    confidence: Confidence = 90.0,
+    pictures: Pictures = 3,
+    interference: Interference = 0,
     limit: Limit = None,
     seed: Seed = 0,
     workers: Workers = 1,
@@ -78,50 +91,18 @@ def scan(
 ) -> None:
     """Transplant objects over a dense grid and watch what happens to the other detections."""
     view = View(_taus(tau), policy, average, confidence / 100, seed=seed)
-    model: Detector = require(load_detector(detector), Detector, "scan", "use a detector that can be asked")
-    dataset = load_data(data).limit(limit)
-    if trace and not isinstance(model, Traced):
-        require(model, Traced, "scan --trace", "leave --trace out")
-    tracing = isinstance(model, Traced) if trace is None else trace
-    rules = Rules(score=score, own=own, margin=margin)
-    scanning = Scanning(step, seed, null, tracing, rules)
-    asking = Asking(detector, workers, batch, queries, no_cache)
-    budget = asking.budget(out)
-    by_hand = 1 if image is not None and (object is not None or same_image) else pairs
-    chosen = _pairs(
-        model,
-        dataset,
-        by_hand,
-        score,
-        seed=seed,
-        image=image,
-        object=object,
-        same_image=same_image,
-        sizes=Sizes(min_area, max_side),
-        cached=not no_cache,
-        budget=budget,
-    )
     search = Search(precision, view.taus, view.policy) if adaptive else None
-    study = (
-        ScanStudy(data, chosen, model.names, scanning, limit)
-        if search is None
-        else AdaptiveScan(data, chosen, model.names, scanning, limit, search)
-    )
-    if len(chosen) < by_hand:
-        messages().print(f"note: only {len(chosen)} of {by_hand} pairs could be drawn.")
-    settings = {**study.settings(), "positions": study.positions}  # counted first: a grid of one position is refused
-    outcome = asking.run(study, model, out, dataset, limit, budget=budget, **settings)
+    choice = _Choice(pairs, image, object, same_image, Sizes(min_area, max_side))
+    asking = Asking(detector, workers, batch, queries, no_cache)
+    model: Detector = require(load_detector(detector), Detector, "scan", "use a detector that can be asked")
+    rules = Rules(score=score, own=own, margin=margin)
+    scanning = Scanning(step, seed, null, _looks_inside(model, trace), rules)
+    study, outcome = _scanned(asking, model, data, limit, out, choice, scanning, search)
     document: dict[str, Any] = {"detector": detector, "data": data, "out": str(out), **outcome.document()}
     if outcome.stopped is None:
         document |= summarise(outcome.run, study, view)
-        worst = sorted(document["pairs"], key=lambda pair: -sum(pair["affected"].values()))
-        drawn = draw_pictures(outcome.run, study, [pair["pair"] for pair in worst if pair["detections"]][:pictures])
-        document["interference"] = None
-        if interference:
-            apart, more = _interference(outcome.run, study, model, interference, cached=not no_cache)
-            document["interference"], drawn = apart, drawn + more
-        document["pictures"] = [str(path) for path in drawn]
         document["settings"] |= {"min_area": min_area, "max_side": max_side, "same_image": same_image, "limit": limit}
+        document |= _evidence(outcome.run, study, model, document["pairs"], pictures, interference, not no_cache)
     present(document, json, _show)
 
 
@@ -132,29 +113,80 @@ def _taus(text: str) -> tuple[float, ...]:
         raise BadSpec(f"--tau takes numbers separated by commas. Got {text!r}.") from None
 
 
-def _pairs(
+def _looks_inside(model: Detector, wanted: bool | None) -> bool:
+    if wanted:
+        require(model, Traced, "scan --trace", "leave --trace out")
+    return isinstance(model, Traced) if wanted is None else wanted
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which pairs: ``count`` at random, or what ``image`` (an id) and ``object`` (an annotation's) name."""
+
+    count: int
+    image: str | None
+    object: int | None
+    same_image: bool
+    sizes: Sizes
+
+    @property
+    def wanted(self) -> int:
+        """How many pairs that makes: named by hand, there is one."""
+        return 1 if self.image is not None and (self.object is not None or self.same_image) else self.count
+
+    def pairs(
+        self, model: Detector, data: Dataset, scanning: Scanning, cached: bool, budget: Budget | None
+    ) -> list[Pair]:
+        """The pairs: by hand where named, else at random on images with detections."""
+        only = None if self.image is None else find_image(data, self.image)
+        thing = None if self.object is None else find_object(data, self.object)
+        seed, score = scanning.seed, scanning.rules.score
+        backgrounds = with_detections(
+            model, data, self.wanted + _SPARE, score, seed=seed, only=only, cached=cached, budget=budget
+        )
+        if thing is not None and self.same_image:
+            backgrounds = [index for index in backgrounds if index == thing[0]]
+        return choose_pairs(
+            data, self.wanted, backgrounds, seed=seed, sizes=self.sizes, same_image=self.same_image, thing=thing
+        )
+
+
+def _scanned(
+    asking: Asking,
     model: Detector,
-    data: Dataset,
-    count: int,
-    score: float,
-    *,
-    seed: int,
-    image: str | None,
-    object: int | None,
-    same_image: bool,
-    sizes: Sizes,
-    cached: bool,
-    budget: Budget | None,
-) -> list[Pair]:
-    """The pairs asked for: by hand where named, else at random on images with detections."""
-    only = None if image is None else find_image(data, image)
-    thing = None if object is None else find_object(data, object)
-    backgrounds = with_detections(
-        model, data, count + _SPARE, score, seed=seed, only=only, cached=cached, budget=budget
+    data: str,
+    limit: int | None,
+    out: Path,
+    choice: _Choice,
+    scanning: Scanning,
+    search: Search | None,
+) -> tuple[ScanStudy, Outcome]:
+    """Draw the pairs and scan them into ``out``."""
+    dataset = load_data(data).limit(limit)
+    budget = asking.budget(out)
+    chosen = choice.pairs(model, dataset, scanning, not asking.no_cache, budget)
+    if len(chosen) < choice.wanted:
+        messages().print(f"note: only {len(chosen)} of {choice.wanted} pairs could be drawn.")
+    study = (
+        ScanStudy(data, chosen, model.names, scanning, limit)
+        if search is None
+        else AdaptiveScan(data, chosen, model.names, scanning, limit, search)
     )
-    if thing is not None and same_image:
-        backgrounds = [index for index in backgrounds if index == thing[0]]
-    return choose_pairs(data, count, backgrounds, seed=seed, sizes=sizes, same_image=same_image, thing=thing)
+    settings = {**study.settings(), "positions": study.positions}  # counted first: a grid of one position is refused
+    return study, asking.run(study, model, out, dataset, limit, budget=budget, **settings)
+
+
+def _evidence(
+    run: Run, study: ScanStudy, model: Detector, pairs: list[Any], pictures: int, interference: int, cached: bool
+) -> dict[str, Any]:
+    """Pictures of the worst of ``pairs``, and wrong detections taken apart."""
+    worst = sorted(pairs, key=lambda pair: -sum(pair["affected"].values()))
+    drawn = draw_pictures(run, study, [pair["pair"] for pair in worst if pair["detections"]][:pictures])
+    apart = None
+    if interference:
+        apart, more = _interference(run, study, model, interference, cached)
+        drawn = drawn + more
+    return {"interference": apart, "pictures": [str(path) for path in drawn]}
 
 
 def _interference(run: Run, study: ScanStudy, model: Any, most: int, cached: bool) -> tuple[list[Any], list[Path]]:

@@ -48,6 +48,7 @@ class OnnxDetector:
     ) -> None:
         self.names = tuple(names)
         self.spec, self.fingerprint, self.settings, self.batch_size = spec, fingerprint, settings, batch_size
+        self.images_per_call = batch_size * -(-_DEFAULT_BATCH // batch_size)
         self.preprocess, self.decoder = preprocess, decoder
         self._session, self._fixed_batch = session, fixed_batch
         self._buffer = preprocess.buffer(batch_size)

@@ -21,9 +21,10 @@ Loss = Literal["cls", "loc", "all"]
 class Detector(Protocol):
     """The black box: class names, and detections for a batch of images.
 
-    It may also carry ``batch_size`` (how many images at once), ``fingerprint`` (a hash of weights and settings;
-    without it predictions are not cached between runs), ``settings`` (thresholds, for provenance) and ``concurrency``
-    (how many ``detect`` calls may run at the same time; 1 if absent).
+    It may also carry ``batch_size`` (how many images at once), ``images_per_call`` (where ``detect`` takes more than
+    that and divides them itself), ``fingerprint`` (a hash of weights and settings; without it predictions are not
+    cached between runs), ``settings`` (thresholds, for provenance) and ``concurrency`` (how many ``detect`` calls may
+    run at the same time; 1 if absent).
     """
 
     @property

@@ -5,7 +5,8 @@ coverage C_T of eq. 3, the class difference, and what happened to each original 
 choices that the paper leaves open are in ``Rules`` and explained in docs/definitions.md.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -57,10 +58,14 @@ class Found:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def __getitem__(self, some: slice | Bools) -> "Found":
+        return Found(self.boxes[some], self.scores[some], self.labels[some])
+
     @classmethod
-    def where(cls, detections: Detections, chosen: Bools) -> "Found":
-        """Those of ``detections`` that are ``chosen``."""
-        return cls(detections.boxes[chosen], detections.scores[chosen], detections.labels[chosen])
+    def joined(cls, images: Sequence[Detections]) -> "Found":
+        """The detections of all ``images``, one after the other."""
+        boxes, scores, labels = zip(*((one.boxes, one.scores, one.labels) for one in images), strict=True)
+        return cls(np.concatenate(boxes), np.concatenate(scores), np.concatenate(labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,48 +123,131 @@ def compare(clean: Detections, edited: Detections, t_box: Floats, t_label: int, 
     Both come with whatever scores the detector reports; ``rules.score`` is applied here, so that what lies just below
     it can be told from what is gone. ``t_label`` is T's class for the detector, -1 where it has none.
     """
-    firm_before, firm_after = clean.scores >= rules.score, edited.scores >= rules.score
-    before, after = Found.where(clean, firm_before), Found.where(edited, firm_after)
-    faint_before, faint_after = Found.where(clean, ~firm_before), Found.where(edited, ~firm_after)
-    on_t = iou(edited.boxes, t_box[None])[:, 0]
-    confidence = float(edited.scores[(on_t >= rules.on_t) & (edited.labels == t_label)].max(initial=0.0))
-    overlap = iou(before.boxes, after.boxes)
-    own = own_detections(overlap, on_t[firm_after], rules.on_t)
+    return compare_all(clean, [edited], np.reshape(t_box, (1, 4)), t_label, rules)[0]
 
-    rows, columns = np.ones(len(before), np.bool_), np.ones(len(after), np.bool_)
-    if rules.own == "matched":
-        columns = ~own
-    elif rules.own == "ignore-class":
-        rows, columns = before.labels != t_label, after.labels != t_label
-    allowance = int(rules.own == "minus-one")
-    same_class = before.labels[:, None] == after.labels[None, :]
-    allowed = rows[:, None] & columns[None, :]
-    partner, weights = _partners(overlap * (same_class & allowed))
-    _, any_weights = _partners(overlap * allowed)
 
-    originals, new = _what_happened(before, after, overlap, own, t_box, rules)
-    residue = _residue(before, faint_after, rules.on_t)
-    gone = np.array([outcome in (RENAMED, LOST) for outcome in originals.outcome], dtype=np.bool_)
-    flickers = gone & _flickers(before.scores, residue, rules)
-    blinks = new & ~own & _flickers(after.scores, _residue(after, faint_before, rules.on_t), rules)
-    steady, steady_after = rows & ~flickers, columns & ~blinks
+def compare_all(
+    clean: Detections, edited: Sequence[Detections], t_boxes: Floats, t_label: int, rules: Rules
+) -> list[Comparison]:
+    """``compare`` for ``P`` positions of T on one image, ``t_boxes`` ``[P, 4]``.
+
+    Their detections are laid side by side, so that all but the matching takes a few calls for all positions together
+    instead of a few dozen for each.
+    """
+    if not edited:
+        return []
+    firm = clean.scores >= rules.score
+    clean_found, found = Found.joined([clean]), Found.joined(edited)
+    before, faint = clean_found[firm], clean_found[~firm]
+    position = np.repeat(np.arange(len(edited)), [len(one) for one in edited])
+    on_t = iou(found.boxes, t_boxes)[np.arange(len(found)), position]
+    overlap = iou(before.boxes, found.boxes)
+    same_class = before.labels[:, None] == found.labels
+    strong = found.scores >= rules.score
+    all_bounds, bounds = _bounds(position, len(edited)), _bounds(position[strong], len(edited))
+    residue = ((overlap >= rules.on_t) & same_class & ~strong) * found.scores
+    confidence = ((on_t >= rules.on_t) & (found.labels == t_label)) * found.scores
+    covered, distance = coverage(before.boxes, t_boxes), gaps(before.boxes, t_boxes)
+    after, overlap, same_class = found[strong], overlap[:, strong], same_class[:, strong]
+    own = own_detections(overlap, on_t[strong], rules.on_t)
+    edges = _Edges.of(before, after, overlap, same_class, own, t_label, rules)
+    blinking = ~own & _flickers(after.scores, _residue(after, faint, rules.on_t), rules)
+    comparisons = []
+    for p, (start, stop) in enumerate(all_bounds):
+        place = _Place(
+            covered[:, p],
+            distance[:, p],
+            residue[:, start:stop].max(axis=1, initial=0.0),
+            float(confidence[start:stop].max(initial=0.0)),
+        )
+        here = slice(*bounds[p])
+        comparisons.append(_compared(before, after[here], edges[here], own[here], blinking[here], place, rules))
+    return comparisons
+
+
+def _bounds(position: Ints, count: int) -> list[tuple[int, int]]:
+    """First and last column of each of ``count`` positions, given the ``position`` of each column."""
+    ends = np.cumsum(np.bincount(position, minlength=count)).tolist()
+    return list(zip([0, *ends], ends, strict=False))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Place:
+    """What is known of a position before anything is matched: coverage by and distance from T ``[N]``, what is left of
+    each original below the threshold ``[N]``, and T's own confidence."""
+
+    coverage: Floats
+    distance: Floats
+    residue: Floats
+    confidence: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Edges:
+    """Weights ``[N, M]`` of the edges between originals and detections, 0 where there is none: ``strict`` between equal
+    classes and ``agnostic`` between all, both for eq. 1; ``successor`` between what may have become of an original, and
+    ``same_successor`` those of its class. ``rows`` ``[N]`` and ``columns`` ``[M]`` count in eq. 1 under ``rules.own``.
+    Whatever ``rules.own`` says, a detection that lies on T does not count as what has become of an original."""
+
+    strict: Floats
+    agnostic: Floats
+    successor: Floats
+    same_successor: Floats
+    rows: Bools
+    columns: Bools
+
+    @classmethod
+    def of(
+        cls, before: Found, after: Found, overlap: Floats, same_class: Bools, own: Bools, t_label: int, rules: Rules
+    ) -> "_Edges":
+        rows, columns = np.ones(len(before), np.bool_), np.ones(len(after), np.bool_)
+        if rules.own == "matched":
+            columns = ~own
+        elif rules.own == "ignore-class":
+            rows, columns = before.labels != t_label, after.labels != t_label
+        agnostic = overlap * (rows[:, None] & columns)
+        successor = np.where(own | (overlap < rules.same), 0.0, overlap)
+        return cls(agnostic * same_class, agnostic, successor, successor * same_class, rows, columns)
+
+    def __getitem__(self, here: slice) -> "_Edges":
+        return _Edges(
+            self.strict[:, here],
+            self.agnostic[:, here],
+            self.successor[:, here],
+            self.same_successor[:, here],
+            self.rows,
+            self.columns[here],
+        )
+
+
+def _compared(
+    before: Found, after: Found, edges: _Edges, own: Bools, blinking: Bools, place: _Place, rules: Rules
+) -> Comparison:
+    """One position; ``blinking``: detections that are only a flicker, if they are new."""
+    partner, weights = _partners(edges.strict)
+    _, any_weights = _partners(edges.agnostic)
+    originals, new = _what_happened(before, edges, place, rules)
+    rows, columns = edges.rows, edges.columns
+    steady, steady_after = rows & ~originals.flickers, columns & ~(new & blinking)
     held = steady & (partner >= 0)
     held[held] = steady_after[partner[held]]
+    allowance = int(rules.own == "minus-one")
+    counted_before, counted_after = int(rows.sum()), int(columns.sum()) - allowance
     return Comparison(
         before=before,
         after=after,
-        score=match_score(float(weights.sum()), int(columns.sum()) - allowance, int(rows.sum())),
-        agnostic=match_score(float(any_weights.sum()), int(columns.sum()) - allowance, int(rows.sum())),
+        score=match_score(float(weights.sum()), counted_after, counted_before),
+        agnostic=match_score(float(any_weights.sum()), counted_after, counted_before),
         least=float(weights[rows].min(initial=1.0)),
         least_agnostic=float(any_weights[rows].min(initial=1.0)),
         settled=match_score(float(weights[held].sum()), int(steady_after.sum()) - allowance, int(steady.sum())),
         settled_least=float(weights[steady].min(initial=1.0)),
-        coverage=float(originals.coverage.max(initial=0.0)),
-        new_classes=np.setdiff1d(after.labels, before.labels),
-        originals=replace(originals, residue=residue, flickers=flickers),
+        coverage=float(place.coverage.max(initial=0.0)),
+        new_classes=np.array(sorted(set(after.labels.tolist()) - set(before.labels.tolist())), dtype=np.int64),
+        originals=originals,
         new=new,
         own=own,
-        confidence=confidence,
+        confidence=place.confidence,
     )
 
 
@@ -172,32 +260,29 @@ def own_detections(overlap: Floats, on_t: Floats, least: float) -> Bools:
 def _partners(weights: Floats) -> tuple[Ints, Floats]:
     """For each row of ``weights`` its column in the maximum-weight matching or -1, and the pair's weight or 0."""
     partner, weight = np.full(len(weights), -1, dtype=np.int64), np.zeros(len(weights))
-    rows, columns = match(weights)
+    rows, columns = np.nonzero(weights)
+    if len(set(rows.tolist())) < len(rows) or len(set(columns.tolist())) < len(columns):
+        rows, columns = match(weights)  # else every edge is in the matching: most scenes are no crowds
     partner[rows], weight[rows] = columns, weights[rows, columns]
     return partner, weight
 
 
-def _what_happened(
-    before: Found, after: Found, overlap: Floats, own: Bools, t_box: Floats, rules: Rules
-) -> tuple[Originals, Bools]:
-    """The outcome of each original, and which of ``after`` continue none. Whatever ``rules.own`` says, a detection that
-    lies on T does not count as what has become of an original."""
-    possible = np.where(own[None, :] | (overlap < rules.same), 0.0, overlap)
-    same_class = before.labels[:, None] == after.labels[None, :]
-    partner, weight = _partners(possible * same_class)
-    outcome = np.array(OUTCOMES, dtype=object)[np.where(weight >= rules.kept, 0, np.where(partner >= 0, 1, 3))]
-    taken = np.zeros(len(after), np.bool_)
+def _what_happened(before: Found, edges: _Edges, place: _Place, rules: Rules) -> tuple[Originals, Bools]:
+    """The outcome of each original, and which of D_xy continue none."""
+    partner, weight = _partners(edges.same_successor)
+    taken = np.zeros(len(edges.columns), np.bool_)
     taken[partner[partner >= 0]] = True
-    new = ~taken
     left = np.flatnonzero(partner < 0)
+    outcome = [KEPT if w >= rules.kept else MOVED for w in weight.tolist()]
     if left.size:
-        other, other_weight = _partners(possible[left] * ~taken)
-        found = other >= 0
-        outcome[left[found]] = RENAMED
-        partner[left[found]], weight[left[found]] = other[found], other_weight[found]
-    covered, distance = coverage(before.boxes, t_box[None])[:, 0], gaps(before.boxes, t_box[None])[:, 0]
-    nothing = np.zeros(len(before))
-    return Originals(tuple(outcome.tolist()), partner, weight, covered, distance, nothing, nothing > 0), new
+        partner[left], weight[left] = _partners(edges.successor[left] * ~taken)
+        for i in left.tolist():
+            outcome[i] = LOST if partner[i] < 0 else RENAMED
+    gone = np.zeros(len(before), np.bool_)
+    gone[left] = True
+    flickers = gone & _flickers(before.scores, place.residue, rules)
+    originals = Originals(tuple(outcome), partner, weight, place.coverage, place.distance, place.residue, flickers)
+    return originals, ~taken
 
 
 def _residue(of: Found, faint: Found, least: float) -> Floats:

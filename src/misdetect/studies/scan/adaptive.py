@@ -1,11 +1,13 @@
 """The scan with fewer questions: a coarse grid first, then where S changes, until the rates are known well enough.
 
 One case is a whole pair, since what to ask next depends on all answers so far. It asks in rounds, one position per
-stratum first, then where one more answer lowers the error of the worst-known rate of Table I most. It stops when every
-rate's interval is narrow enough, or nothing is left to ask. The null control is asked at the same positions.
+stratum first, then where one more answer lowers the error of the worst-known rate of Table I most. It stops when its
+part of every rate's variance is small enough, or nothing is left to ask. The null control is asked at the same
+positions.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -13,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, Ints, coverage
-from misdetect.data.dataset import Dataset
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
-from misdetect.studies.scan.pairs import Pair
-from misdetect.studies.scan.results import ROWS, TAUS, Policy
+from misdetect.errors import BadSpec, MisdetectError
+from misdetect.studies.scan.pairs import Pair, grid
+from misdetect.studies.scan.results import ROWS, TAUS, Policy, kept_rows
 from misdetect.studies.scan.rows import BOX
 from misdetect.studies.scan.strata import Strata
 from misdetect.studies.scan.study import OBJECT, Scanning, ScanStudy, Scene
@@ -35,7 +37,7 @@ class Search:
     """``precision``: half the width, in points, that the interval of every rate over all pairs may have. ``block``:
     side in steps of the coarse grid. ``confidence`` of that interval. ``taus`` and ``policy`` say which rates."""
 
-    precision: float = 1.0
+    precision: float = 2.5
     taus: tuple[float, ...] = TAUS
     policy: Policy = "body"
     block: int = 4
@@ -71,6 +73,11 @@ class AdaptiveScan(ScanStudy):
     ) -> None:
         super().__init__(data, pairs, names, scanning, limit)
         self.search = search or Search()
+        self._frames: list[tuple[Sample, tuple[int, int]]] = []
+        self._counts: dict[int, Floats] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_frames": [], "_counts": {}}
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows."""
@@ -87,7 +94,8 @@ class AdaptiveScan(ScanStudy):
         """Ask in rounds until the rates are known, then ask the null control at the same positions."""
         scene = self.scene(case.content)
         before: Detections = yield Detect(scene.background)
-        strata = self.strata(scene, before.above(self.scanning.rules.score).boxes)
+        strata = self._strata(scene, before.above(self.scanning.rules.score).boxes)
+        allowed = yield from self._allowance(scene.number, before)
         order = np.random.default_rng([self.scanning.seed, 4, scene.number]).permutation(len(scene.positions))
         queue = [[int(i) for i in order if strata.of[i] == h] for h in range(len(strata.size))]
         rows: dict[int, dict[str, Any]] = {}
@@ -97,7 +105,7 @@ class AdaptiveScan(ScanStudy):
             found = yield from self.ask(scene, OBJECT, asked, before)
             rows.update(zip(asked.tolist(), found, strict=True))
             strata.record(asked, self.search.affected(found))
-            wanted = self._next(strata)
+            wanted = _next(strata, allowed)
         places = np.flatnonzero(strata.asked)
         result = [rows[i] for i in places.tolist()]
         if self.scanning.trace:
@@ -108,33 +116,44 @@ class AdaptiveScan(ScanStudy):
             row["weight"] = weight
         return result
 
-    def strata(self, scene: Scene, originals: Floats) -> Strata:
+    def _strata(self, scene: Scene, originals: Floats) -> Strata:
         """The strata of a pair, given the boxes of D_∅."""
-        boxes = np.column_stack([scene.positions, scene.positions + scene.cutout.size]).astype(np.float64)
-        covered = coverage(originals, boxes).max(axis=0, initial=0.0)
+        covered = _covered(originals, scene.positions, scene.cutout.size)
         return Strata(scene.positions, covered, self.scanning.step, self.search.block, len(self.search.taus))
 
-    def _next(self, strata: Strata) -> Ints:
-        """The strata to ask next: none if every rate is known well enough.
+    def _allowance(self, number: int, before: Detections) -> Any:
+        """The variance ``[4]`` that pair ``number`` may leave in the count of affected positions of each of Table I's
+        rows: of what ``precision`` allows for all pairs, its share of the positions that the row counts.
 
-        The mean of K pairs is known √K times better than each, so each pair may be known √K times worse.
+        So the promise holds whatever the other pairs are like. What a row counts is known from the clean images alone;
+        every case asks for its own and for those that no other has asked for yet.
         """
-        variance, whole = strata.errors()
-        half = 100 * self.search.z * np.sqrt(variance) / np.maximum(whole, strata.size.sum() / len(ROWS))[:, None]
-        row, tau = np.unravel_index(int(half.argmax()), half.shape)
-        if half[row, tau] <= self.search.precision * np.sqrt(len(self.pairs)):
-            return np.zeros(0, dtype=np.int64)
-        if 2 * strata.asked.sum() > len(strata.asked):  # a sample of most positions saves little: ask the rest
-            return np.flatnonzero(strata.counts < strata.size)
-        return strata.most_telling(int(row), int(tau), max(8, int(_ROUND * strata.asked.sum())))
+        if not self._frames:
+            scenes = (self.scene(i) for i in range(len(self.pairs)))
+            self._frames = [(scene.background, scene.cutout.size) for scene in scenes]
+        self._count(number, before)
+        for i, (background, _) in enumerate(self._frames):
+            if i not in self._counts:
+                with suppress(MisdetectError):  # the case of that pair says so
+                    self._count(i, (yield Detect(background)))
+        total = sum(self._counts[i] for i in sorted(self._counts))
+        return (self.search.precision / 100 / self.search.z) ** 2 * total * self._counts[number]
+
+    def _count(self, number: int, clean: Detections) -> None:
+        """Take down how many positions of a pair each of Table I's rows counts: none without detections."""
+        background, size = self._frames[number]
+        originals = clean.above(self.scanning.rules.score).boxes
+        places = grid(background.width, background.height, size, self.scanning.step)
+        kept = kept_rows(_covered(originals, places, size)).sum(axis=1)
+        self._counts[number] = kept.astype(np.float64) * bool(len(originals))
 
     def ask(self, scene: Scene, condition: str, places: Ints, before: Detections) -> Any:
         """Rows of the positions at indices ``places``."""
-        rows = []
+        rows: list[dict[str, Any]] = []
         for start in range(0, len(places), _AT_ONCE):
             some = scene.positions[places[start : start + _AT_ONCE]].tolist()
             after = yield [Detect(scene.picture(condition, x, y, self.scanning.seed)) for x, y in some]
-            rows += [self.row(scene, condition, x, y, before, found) for (x, y), found in zip(some, after, strict=True)]
+            rows += self.rows(scene, condition, some, before, after)
         return rows
 
     def uncertainty(self, run: Run, average: str) -> dict[str, Any]:
@@ -151,7 +170,7 @@ class AdaptiveScan(ScanStudy):
                 continue
             scene = self.scene(number)
             boxes = np.array([[thing[name] for name in BOX] for thing in rows[0]["objects"]], dtype=np.float64)
-            strata = self.strata(scene, boxes.reshape(-1, 4))
+            strata = self._strata(scene, boxes.reshape(-1, 4))
             where = {(x, y): i for i, (x, y) in enumerate(scene.positions.tolist())}
             strata.record(np.array([where[row["x"], row["y"]] for row in rows]), self.search.affected(rows))
             variance, whole = strata.errors()
@@ -175,3 +194,19 @@ class AdaptiveScan(ScanStudy):
                 for r, name in enumerate(ROWS)
             },
         }
+
+
+def _covered(originals: Floats, places: Ints, size: tuple[int, int]) -> Floats:
+    """C_T ``[P]``: how much of any of ``originals`` an object of ``size`` (width, height) covers at each place."""
+    boxes = np.column_stack([places, places + size]).astype(np.float64)
+    return np.asarray(coverage(originals, boxes).max(axis=0, initial=0.0))
+
+
+def _next(strata: Strata, allowed: Floats) -> Ints:
+    """The strata to ask next, given the variance ``[4]`` allowed in each row: none if no rate has more."""
+    variance, _ = strata.errors()
+    excess = np.divide(variance, allowed[:, None], out=np.zeros_like(variance), where=allowed[:, None] > 0)
+    row, tau = np.unravel_index(int(excess.argmax()), excess.shape)
+    if excess[row, tau] <= 1:
+        return np.zeros(0, dtype=np.int64)
+    return strata.most_telling(int(row), int(tau), max(8, int(_ROUND * strata.asked.sum())))

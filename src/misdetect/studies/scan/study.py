@@ -22,7 +22,7 @@ from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.errors import BadSpec
 from misdetect.labels import join_labels
-from misdetect.metrics.transplant import LOST, Rules, compare
+from misdetect.metrics.transplant import LOST, Rules, compare_all
 from misdetect.studies.scan.pairs import Pair, grid
 from misdetect.studies.scan.rows import SCHEMA, position_row
 from misdetect.studies.scan.suppression import explain_losses
@@ -168,17 +168,22 @@ class ScanStudy:
             Detect(scene.background),
             *(Detect(scene.picture(condition, x, y, self.scanning.seed)) for x, y in places),
         ]
-        rows = [self.row(scene, condition, x, y, before, found) for (x, y), found in zip(places, after, strict=True)]
+        rows = self.rows(scene, condition, places, before, after)
         if self.scanning.trace and condition == OBJECT:
             yield from self.trace_losses(scene, rows)
         return rows
 
-    def row(
-        self, scene: Scene, condition: str, x: int, y: int, before: Detections, after: Detections
-    ) -> dict[str, Any]:
-        """The row of one position."""
-        box = np.array([x, y, x + scene.cutout.size[0], y + scene.cutout.size[1]], dtype=np.float64)
-        compared = compare(before, after, box, scene.label, self.scanning.rules)
+    def rows(
+        self,
+        scene: Scene,
+        condition: str,
+        places: Sequence[tuple[int, int]],
+        before: Detections,
+        after: Sequence[Detections],
+    ) -> list[dict[str, Any]]:
+        """The rows of the positions ``places`` (x, y), given D_∅ ``before`` and D_xy ``after`` at each."""
+        corners = np.array(places, dtype=np.float64)
+        boxes = np.concatenate([corners, corners + scene.cutout.size], axis=1)
         own = {
             "pair": scene.number,
             "condition": condition,
@@ -187,11 +192,13 @@ class ScanStudy:
             "annotation": scene.cutout.truth,
             "width": scene.background.width,
             "height": scene.background.height,
-            "x": x,
-            "y": y,
             "weight": 1.0,
         }
-        return own | position_row(compared, scene.label)
+        compared = compare_all(before, after, boxes, scene.label, self.scanning.rules)
+        return [
+            own | {"x": x, "y": y} | position_row(at_place, scene.label)
+            for (x, y), at_place in zip(places, compared, strict=True)
+        ]
 
     def trace_losses(self, scene: Scene, rows: list[dict[str, Any]]) -> Steps:
         """Look inside the detector where an original was lost, and write into its row what became of its candidate."""
