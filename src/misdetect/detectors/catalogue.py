@@ -35,6 +35,7 @@ class Family:
 _HERE = "misdetect.detectors"
 _TORCH = ("torch", "torchvision", "safetensors")
 _HTTP = f"{_HERE}.http:load_http"
+_CLOUD = f"{_HERE}.cloud:load_cloud"
 
 FAMILIES: dict[str, Family] = {
     "zoo": Family(
@@ -69,6 +70,14 @@ FAMILIES: dict[str, Family] = {
     ),
     "http": Family("any HTTP endpoint", "Detector", "http://localhost:8000/detect,format=NAME", _HTTP),
     "https": Family("any HTTPS endpoint", "Detector", "https://example.org/detect,format=NAME", _HTTP),
+    "rekognition": Family(
+        "Amazon Rekognition; AWS profiles and roles by misdetect[cloud]", "Detector", "rekognition:eu-west-1", _CLOUD
+    ),
+    "google-vision": Family(
+        "Google Vision; application default credentials by misdetect[cloud]", "Detector", "google-vision:", _CLOUD
+    ),
+    "azure-vision": Family("Azure Vision", "Detector", "azure-vision:https://NAME.cognitiveservices.azure.com", _CLOUD),
+    "max": Family("IBM MAX object detector", "Detector", "max:http://127.0.0.1:5000", _CLOUD),
     "python": Family(
         "your own: an object with names and detect(images)",
         "what it offers",
