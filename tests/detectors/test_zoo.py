@@ -16,7 +16,7 @@ from misdetect.detectors import load_detector  # noqa: E402
 from misdetect.detectors import zoo as the_zoo  # noqa: E402
 from misdetect.detectors.protocols import level  # noqa: E402
 from misdetect.detectors.zoo import ZOO, checked_weights, manifest  # noqa: E402
-from misdetect.detectors.zoo_models import FAMILIES, Darknet, build, start_from  # noqa: E402
+from misdetect.detectors.zoo_models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
 from misdetect.errors import BadSpec, BadWeights  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
 from misdetect.training.loop import Recipe  # noqa: E402
@@ -194,23 +194,25 @@ def test_train_measure_install_and_load(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "yolox"])
 def test_every_family_can_start_from_what_yolox_sees(family: str) -> None:
-    """With YOLOX's weights, normalised RGB gives the features that YOLOX computes from BGR in 0..255."""
+    """With YOLOX's weights, normalised RGB gives the features that YOLOX computes from BGR in 0..255: those of its
+    backbone or, for Deformable DETR, of its neck."""
     yolox = build("yolox", NAMES, seed=1).module
     for part in yolox.modules():
         if isinstance(part, torch.nn.BatchNorm2d):  # statistics as after a training
             part.running_mean.normal_()
             part.running_var.uniform_(0.5, 2)
     detector = build(family, NAMES, seed=2)
-    (body,) = (part for part in detector.module.modules() if isinstance(part, Darknet))
+    (body,) = (part for part in detector.module.modules() if isinstance(part, Darknet | Backbone))
     rgb = torch.rand(2, 3, 64, 64)
     normalised = (rgb - torch.tensor((0.485, 0.456, 0.406)).view(3, 1, 1)) / torch.tensor((0.229, 0.224, 0.225)).view(
         3, 1, 1
     )
     with torch.no_grad():
-        expected = yolox.backbone.backbone(255 * rgb[:, [2, 1, 0]])
-        before = body(normalised)[1:]
+        source = yolox.backbone if isinstance(body, Backbone) else yolox.backbone.backbone
+        expected = source(255 * rgb[:, [2, 1, 0]])
+        before = body(normalised)[-3:]
         start_from(detector, yolox)
-        found = body(normalised)[1:]
+        found = body(normalised)[-3:]
     for wanted, new, old in zip(expected, found, before, strict=True):
         assert torch.allclose(wanted, new, rtol=1e-3, atol=1e-3)
         assert not torch.allclose(wanted, old, rtol=1e-3, atol=1e-3)

@@ -13,7 +13,7 @@ from misdetect.detections import Detections
 from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.errors import BadArray
 from misdetect.metrics.diagnosis import REASONS, diagnose
-from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed, reading_of
+from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, fitting, missed, reading_of
 
 
 def inside(proposals, refined, scores, kept=(), dropped=(), **more) -> Candidates:
@@ -78,6 +78,24 @@ def test_the_naive_algorithm_agrees_on_coarse_boxes_at_any_threshold(seed, loc, 
     for i, box in enumerate(truth):
         assert found.refined_iou[i] == pytest.approx(max((overlap(box, b) for b in seen.refined), default=0), abs=1e-6)
         assert found.localised[i] == sum(overlap(box, b) >= loc for b in seen.refined)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0, 100, 5000, 10**6]), st.sampled_from([0.3, 0.5, 0.7]))
+@settings(max_examples=60)
+def test_small_objects_far_from_the_origin_are_not_lost_to_rounding(seed, away, loc):
+    """Boxes of a few pixels whose overlaps lie at the threshold, where single precision may know no tenths of a pixel;
+    inverted boxes and objects without area among them."""
+    rng = np.random.default_rng(seed)
+    corner = away + rng.uniform(0, 3, (6, 2))
+    truth = np.concatenate([corner, corner + rng.uniform(0, 6, (6, 2)) * (rng.random((6, 1)) < 0.9)], axis=1)
+    side = np.tile(truth[:, 2:] - truth[:, :2], 2)
+    shift = np.array([1.0, 0, 1, 0]) * (1 - loc) / (1 + loc)  # moved by this, IoU is the threshold
+    others = np.concatenate(
+        [truth + shift * side, truth + rng.normal(0, 0.1, side.shape) * side, truth[:, [2, 1, 0, 3]]]
+    )
+    for boxes in (others.astype(np.float32), others):
+        expected = [(m, k) for m in range(6) for k in range(len(boxes)) if overlap(truth[m], boxes[k]) >= loc]
+        assert list(zip(*(part.tolist() for part in fitting(truth, boxes, loc)), strict=True)) == expected
 
 
 def test_a_chunk_at_a_time_is_the_same_as_all_at_once(monkeypatch):

@@ -93,7 +93,7 @@ class Random:
 def run(data, folder, explaining=None, seed=0):
     detector = Random(data, seed)
     study = ExplainStudy(data, detector.names, explaining)
-    outcome = run_study(study, detector, folder, {}, cached=False)
+    outcome = run_study(study, detector, folder, {"settings": study.settings()}, cached=False)
     return study, outcome.run, summarise(outcome.run, study.settings())
 
 
@@ -291,5 +291,6 @@ def test_runs_side_by_side(tmp_path):
     pairs = shared_misses(tmp_path / "0", tmp_path / "50")
     assert pairs["objects"] == documents["0"]["objects"]
     both = sum(n for *_, n in pairs["both_missed"])
+    assert both == pairs["missed_by_both"]
     assert both + pairs["only_first_missed"] == documents["0"]["missed"]
     assert both + pairs["only_second_missed"] == documents["50"]["missed"]

@@ -1,6 +1,7 @@
 """Training: batches are a function of (seed, step), flips keep boxes on their objects, and resuming changes nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,32 @@ def test_three_steps_and_three_more_end_where_six_steps_end(tmp_path: Path) -> N
     assert expected.keys() == found.keys()
     for name, value in expected.items():
         assert np.array_equal(value, found[name]), name
+
+
+def test_a_backbone_can_learn_more_slowly_and_resume(tmp_path: Path) -> None:
+    # Adam's first step is the learning rate itself, whatever the slope
+    recipe = replace(RECIPE, weight_decay=0.0, backbone_rate=0.25)
+    detector = tiny()
+    before = weights(detector)
+    training = Training(detector, squares(), recipe, tmp_path / "whole")
+    training._one_step()
+    moved = {name: np.abs(p.detach().numpy() - before[name]) for name, p in detector.module.named_parameters()}
+    for part, times in (("backbone.", 0.25), ("head.", 1.0)):
+        steps = np.concatenate([value.ravel() for name, value in moved.items() if name.startswith(part)])
+        assert np.median(steps) == pytest.approx(times * recipe.rate(0), rel=0.01), part
+    training.run()
+
+    Training(tiny(), squares(), recipe, tmp_path / "parts").run(until=3)
+    resumed = tiny(seed=9)
+    Training(resumed, squares(), recipe, tmp_path / "parts").run()
+    found = weights(resumed)
+    for name, value in weights(detector).items():
+        assert np.array_equal(value, found[name]), name
+
+
+def test_a_recipe_reads_as_before_there_were_slower_backbones() -> None:
+    assert "backbone_rate" not in json.loads(RECIPE.text())
+    assert json.loads(replace(RECIPE, backbone_rate=0.5).text()) == json.loads(RECIPE.text()) | {"backbone_rate": 0.5}
 
 
 def test_what_was_logged_after_the_last_checkpoint_is_logged_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.cli.running import Asking, Batch, NoCache, Queries, Workers
-from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
+from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, plain_table, present
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, Traced, require
 from misdetect.metrics.mechanisms import Thresholds
@@ -136,18 +136,11 @@ def show(console: Console, document: Document) -> None:
         console.print(Text(f"Picture: {path}"))
 
 
-def _table(title: str, *headings: str) -> Table:
-    """A plain table; headings that start with ">" are aligned to the right."""
-    plain = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        side: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
-        plain.add_column(heading.removeprefix(">"), justify=side, no_wrap=heading != "reasons")
-    return plain
-
-
 def _mechanisms(document: Document) -> Table:
     title = "Why (share of misses with its interval; recall and AP50 if it were solved)"
-    table = _table(title, "mechanism", ">misses", ">share", ">", ">recall", ">AP50", "reasons")
+    table = plain_table(
+        title, "mechanism", ">misses", ">share", ">", ">recall", ">AP50", "reasons", wrapped=("reasons",)
+    )
     shares, gains = document["intervals"]["shares"], document["potential"]
     for name, count in document["mechanisms"].items():
         low, high = shares[name] or (0, 0)
@@ -166,7 +159,7 @@ def _mechanisms(document: Document) -> Table:
 
 def _flow(document: Document) -> Table:
     names = list(document["mechanisms"])
-    table = _table(
+    table = plain_table(
         "TIDE type of the same misses (rows) and mechanism (columns)", "", *(f">{n}" for n in (*names, "all"))
     )
     cells = {(a, b): count for a, b, count in document["sankey"]}
@@ -179,7 +172,7 @@ def _show_slices(console: Console, document: Document) -> None:
     certain = [each for each in document["slices"] if each["certain"]][:8]
     if not certain:
         return
-    table = _table(
+    table = plain_table(
         "Where a mechanism is over-represented", "slice", "mechanism", ">objects", ">rate", ">elsewhere", ">by"
     )
     for each in certain:

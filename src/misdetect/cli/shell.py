@@ -7,11 +7,12 @@ only thing on stdout (sorted keys, wall-clock only under ``"timing"``); without 
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
@@ -43,6 +44,18 @@ def present(document: Document, as_json: bool, show: Callable[[Console, Document
     with console.capture() as drawn:
         show(console, document)
     _write(drawn.get())
+
+
+def plain_table(title: str, *headings: str, wrapped: Sequence[str] = ()) -> Table:
+    """A table without lines; headings that start with ">" are aligned to the right, only ``wrapped`` ones may wrap."""
+    plain = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        side: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        name = heading.removeprefix(">")
+        plain.add_column(
+            Text(name), justify=side, no_wrap=name not in wrapped, overflow="fold" if name in wrapped else "ellipsis"
+        )
+    return plain
 
 
 def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:

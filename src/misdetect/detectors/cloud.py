@@ -16,7 +16,7 @@ from misdetect.detectors import cloud_credentials as credentials
 from misdetect.detectors import cloud_formats as shapes
 from misdetect.detectors.cloud_credentials import CloudTransport, Credentials
 from misdetect.detectors.cloud_labels import Labels, read_labels, service_labels
-from misdetect.detectors.http import HttpDetector, _address, _budget, _policy, _within
+from misdetect.detectors.http import HttpDetector, address_of, budget_of, number_within, policy_of
 from misdetect.detectors.http_formats import Format, Found, Image, Reading, Request
 from misdetect.detectors.names import read_names
 from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
@@ -95,8 +95,8 @@ def load_cloud(spec: Spec) -> CloudDetector:
     service = SERVICES[spec.scheme]
     if service.price:  # the list price is this service's default, so that usd= alone is a limit
         spec = replace(spec, options={"price": repr(service.price)} | spec.options)
-    policy, (budget, limits) = _policy(spec), _budget(spec)
-    encoding = (spec.take("encode", "png", choices=("png", "jpeg")), int(_within(spec, "quality", 95, 1, 100)))
+    policy, (budget, limits) = policy_of(spec), budget_of(spec)
+    encoding = (spec.take("encode", "png", choices=("png", "jpeg")), int(number_within(spec, "quality", 95, 1, 100)))
     names = read_names(spec.take("names", "coco"), spec.text)
     strict = spec.take("unknown", "drop", choices=("drop", "error")) == "error"
     own, version = spec.take("labels", ""), spec.take("version", "")
@@ -139,7 +139,7 @@ def _rekognition(spec: Spec) -> Call:
         raise BadSpec(f"{spec.text!r}: expected a region, as in rekognition:eu-west-1 or AWS_REGION. {found}.")
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     url = _url(spec, spec.take("endpoint", f"https://rekognition.{region}.{suffix}"), "/")
-    labels, score = int(_within(spec, "max", 1000, 1, 1000)), _within(spec, "score", 0.55, 0, 1)
+    labels, score = int(number_within(spec, "max", 1000, 1, 1000)), number_within(spec, "score", 0.55, 0, 1)
     return Call(
         url,
         credentials.AwsCredentials(region, "rekognition"),
@@ -156,7 +156,7 @@ def _rekognition(spec: Spec) -> Call:
 def _google(spec: Spec) -> Call:
     if spec.target:
         raise BadSpec(f"{spec.text!r}: write google-vision: alone; another address is endpoint=https://….")
-    objects = int(_within(spec, "max", 100, 1, 1000))
+    objects = int(number_within(spec, "max", 100, 1, 1000))
     key = credentials.header_key(("GOOGLE_VISION_API_KEY", "GOOGLE_API_KEY"), "X-Goog-Api-Key")
     return Call(
         _url(spec, spec.take("endpoint", "https://vision.googleapis.com"), "/v1/images:annotate"),
@@ -210,7 +210,7 @@ def _max(spec: Spec) -> Call:
     endpoint = _given(spec).rstrip("/").removesuffix("/model/predict")
     if not endpoint:
         raise BadSpec(f"{spec.text!r}: expected the server's address, as in max:http://127.0.0.1:5000. Got none.")
-    score = _within(spec, "score", 0.7, 0, 1)
+    score = number_within(spec, "score", 0.7, 0, 1)
     return Call(
         _url(spec, endpoint, f"/model/predict?threshold={score:g}"),
         credentials.NoCredentials(),
@@ -233,7 +233,7 @@ def _given(spec: Spec) -> str:
 
 def _url(spec: Spec, endpoint: str, path: str) -> str:
     """The address of ``path`` at ``endpoint``, which is refused where it carries a secret or a query of its own."""
-    base = _address(replace(spec, target=endpoint))
+    base = address_of(replace(spec, target=endpoint))
     if "?" in base or "#" in base:
         raise BadSpec(f"{spec.text!r}: expected an address without '?' and '#', such as https://host. Got {base!r}.")
     return base.rstrip("/") + path

@@ -13,13 +13,12 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import takewhile
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import httpx
 
-from misdetect.detectors.http_transport import Policy, Transport, _Again
+from misdetect.detectors.http_transport import Again, Policy, Transport, struck_out
 from misdetect.errors import BadSpec, DetectorFailed, MissingExtra
 
 _SIGNED = ("host", "content-type")
@@ -220,27 +219,17 @@ class CloudTransport(Transport):
         client.auth = _Signing(self.credentials)
         return client
 
-    def _judge(self, response: httpx.Response, body: bytes | None) -> bytes | DetectorFailed | _Again:
+    def _judge(self, response: httpx.Response, body: bytes | None) -> bytes | DetectorFailed | Again:
         if body is not None and self.passes is not None and self.passes(response.status_code, body):
             text = self._hide(" ".join(body.decode("utf-8", "replace").split()))[:200]
-            return _Again(f"status {response.status_code}: {text}")
+            return Again(f"status {response.status_code}: {text}")
         return super()._judge(response, body)
 
     def _hide(self, text: str) -> str:
         for secret in self.credentials.secrets():
             for form in {secret, quote(secret, safe=""), secret.replace("/", "\\/")}:
-                text = _struck_out(text, form)
+                text = struck_out(text, form)
         return text
-
-
-def _struck_out(text: str, secret: str) -> str:
-    """``text`` without ``secret``, and without its beginning: an echo may have been cut off before it came here."""
-    at = text.find(secret[:8])
-    while at >= 0:
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], secret, strict=False)))
-        text = f"{text[:at]}***{text[at + shared :]}"
-        at = text.find(secret[:8], at + 3)
-    return text
 
 
 class _Signing(httpx.Auth):

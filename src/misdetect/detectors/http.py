@@ -113,12 +113,12 @@ class HttpDetector:
 
 def load_http(spec: Spec) -> HttpDetector:
     """The detector of an ``http://`` or ``https://`` spec; its options are listed in docs/http.md."""
-    url = _address(spec)
+    url = address_of(spec)
     format_name, format, source = _format(spec)
-    policy = _policy(spec)
+    policy = policy_of(spec)
     transport = Transport(url, policy, auth=_auth(spec), headers=_headers(spec))
-    budget, limits = _budget(spec)
-    encoding = (spec.take("encode", "png", choices=("png", "jpeg")), int(_within(spec, "quality", 95, 1, 100)))
+    budget, limits = budget_of(spec)
+    encoding = (spec.take("encode", "png", choices=("png", "jpeg")), int(number_within(spec, "quality", 95, 1, 100)))
     how = {
         "layout": spec.take("layout", format.layout, choices=tuple(formats.LAYOUTS)),
         "units": spec.take("units", format.units, choices=formats.UNITS),
@@ -152,7 +152,7 @@ def load_http(spec: Spec) -> HttpDetector:
     )
 
 
-def _address(spec: Spec) -> str:
+def address_of(spec: Spec) -> str:
     """The URL, refused where it carries a secret: a spec is stored with every run."""
     try:
         url = httpx.URL(spec.target)
@@ -192,20 +192,20 @@ def _format(spec: Spec) -> tuple[str, Format, str]:
     return name, formats.own_format(made, spec.text), source
 
 
-def _within(spec: Spec, name: str, default: float, low: float, high: float) -> float:
+def number_within(spec: Spec, name: str, default: float, low: float, high: float) -> float:
     value = spec.take(name, default)
     if not low <= value <= high:
         raise BadSpec(f"{spec.text!r}: {name}={spec.options[name]} should be from {low:g} to {high:g}.")
     return value
 
 
-def _policy(spec: Spec) -> Policy:
+def policy_of(spec: Spec) -> Policy:
     return Policy(
-        concurrency=int(_within(spec, "concurrency", 8, 1, 256)),
-        timeout=_within(spec, "timeout", 30.0, 0.001, 3600),
-        retries=int(_within(spec, "retries", 4, 0, 20)),
-        backoff=_within(spec, "backoff", 0.5, 0, 60),
-        max_bytes=int(_within(spec, "max_mb", 32.0, 0.001, 1024) * 2**20),
+        concurrency=int(number_within(spec, "concurrency", 8, 1, 256)),
+        timeout=number_within(spec, "timeout", 30.0, 0.001, 3600),
+        retries=int(number_within(spec, "retries", 4, 0, 20)),
+        backoff=number_within(spec, "backoff", 0.5, 0, 60),
+        max_bytes=int(number_within(spec, "max_mb", 32.0, 0.001, 1024) * 2**20),
     )
 
 
@@ -233,7 +233,7 @@ def _headers(spec: Spec) -> dict[str, str]:
     return dict(sorted(headers.items()))
 
 
-def _budget(spec: Spec) -> tuple[Budget | None, dict[str, Any]]:
+def budget_of(spec: Spec) -> tuple[Budget | None, dict[str, Any]]:
     """The spec's own limits, as a budget (``None`` where it names none) and for the record."""
     queries, usd, price = spec.take("max_requests", 0), spec.take("usd", 0.0), spec.take("price", 0.0)
     file = spec.take("budget_file", "")

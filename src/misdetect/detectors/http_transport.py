@@ -17,6 +17,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
@@ -65,7 +66,7 @@ class Auth:
 
 
 @dataclass(frozen=True)
-class _Again:
+class Again:
     """An attempt that may be repeated: why it failed, and how long the server asks to be left alone."""
 
     reason: str
@@ -157,7 +158,7 @@ class Transport:
 
     async def _one(self, line: "_Line", prepare: Callable[[], Request], take: Callable[[], None]) -> Answer:
         """One request with its retries. Never raises: a failure must not cost the others their paid answers."""
-        again: _Again | None = None
+        again: Again | None = None
         request: Request | None = None
         try:
             for attempt in range(self.policy.retries + 1):
@@ -171,7 +172,7 @@ class Transport:
                         last = f" {self.failed(f'last gave {again.reason}')}" if again else ""
                         return BudgetSpent(f"{spent}{last}")
                     outcome = await self._attempt(line.client, request)
-                    if not isinstance(outcome, _Again):
+                    if not isinstance(outcome, Again):
                         return outcome
                     again = outcome
                     if again.after is not None:
@@ -187,7 +188,7 @@ class Transport:
         times = self.policy.retries + 1
         return self.failed(f"gave {again.reason}" + (f" (the last of {times} attempts)" if times > 1 else ""))
 
-    async def _attempt(self, client: httpx.AsyncClient, request: Request) -> bytes | DetectorFailed | _Again:
+    async def _attempt(self, client: httpx.AsyncClient, request: Request) -> bytes | DetectorFailed | Again:
         url = httpx.URL(self.url)
         if request.path:
             url = url.copy_with(path=url.path.rstrip("/") + request.path)
@@ -203,14 +204,14 @@ class Transport:
                 finally:
                     await response.aclose()
         except (TimeoutError, httpx.TimeoutException):
-            return _Again(f"no answer within {self.policy.timeout:g} s")
+            return Again(f"no answer within {self.policy.timeout:g} s")
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
             return self.failed(f"cannot be asked this way: {error}")
         except httpx.TransportError as error:
             reason = str(error).rstrip(".") or type(error).__name__
             if _untrusted(error):
                 return self.failed(f"is not trusted: {reason}; give its authority in SSL_CERT_FILE")
-            return _Again(f"no answer ({reason})")
+            return Again(f"no answer ({reason})")
         except httpx.DecodingError as error:
             return self.failed(f"sent an answer that does not decompress ({error})")
         return self._judge(response, body)
@@ -228,7 +229,7 @@ class Transport:
                 return None
         return bytes(body)
 
-    def _judge(self, response: httpx.Response, body: bytes | None) -> bytes | DetectorFailed | _Again:
+    def _judge(self, response: httpx.Response, body: bytes | None) -> bytes | DetectorFailed | Again:
         status = f"status {response.status_code}"
         if body is None:
             return self.failed(f"sent an answer of more than {self.policy.max_bytes} bytes")
@@ -236,7 +237,7 @@ class Transport:
             return body
         text = self._hide(" ".join(body.decode("utf-8", "replace").split()))[:200]
         if response.status_code in RETRIED:
-            return _Again(f"{status}{f': {text}' if text else ''}", retry_after(response.headers.get("Retry-After")))
+            return Again(f"{status}{f': {text}' if text else ''}", retry_after(response.headers.get("Retry-After")))
         if response.has_redirect_location:
             where = self._hide(response.headers["Location"])[:200]
             return self.failed(f"redirects to {where} ({status}), which is not followed: give the final address")
@@ -251,8 +252,18 @@ class Transport:
         """``text`` without the secret, which an endpoint may echo."""
         secret = os.environ.get(self.auth.env, "").strip() if self.auth.env else ""
         for form in (secret, quote(secret, safe="")):
-            text = text.replace(form, "***") if form else text
+            text = struck_out(text, form) if form else text
         return text
+
+
+def struck_out(text: str, secret: str) -> str:
+    """``text`` without ``secret``, and without its beginning: an echo may have been cut off before it came here."""
+    at = text.find(secret[:8])
+    while at >= 0:
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], secret, strict=False)))
+        text = f"{text[:at]}***{text[at + shared :]}"
+        at = text.find(secret[:8], at + 3)
+    return text
 
 
 class _Line:

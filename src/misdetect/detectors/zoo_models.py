@@ -19,7 +19,7 @@ from misdetect.detectors.hf_small import small_deformable_detr
 from misdetect.detectors.torch_detector import TorchDetector
 from misdetect.detectors.torchvision_ops import load as torchvision_package
 from misdetect.detectors.yolox import YoloxDetector
-from misdetect.detectors.yolox_net import YOLOX, CSPDarknet, Shape
+from misdetect.detectors.yolox_net import YOLOPAFPN, YOLOX, CSPDarknet, Shape
 
 BATCH = 8
 
@@ -50,25 +50,38 @@ SCALES: Mapping[str, Scale] = {
 """By the data that a detector is made for. Images of other sizes are resized, except by Deformable DETR."""
 
 
-class Darknet(nn.Module):
-    """The backbone of the zoo's YOLOX for detectors that normalise their images as torchvision and transformers do.
+class _YoloxPixels(nn.Module):
+    """Images normalised as torchvision and transformers do (RGB, less ImageNet's mean and over its deviation) to what
+    YOLOX reads: BGR in 0..255."""
 
-    ``[N, 3, H, W]`` RGB, less ImageNet's mean and over its deviation, to feature maps at strides 4, 8, 16 and 32. All
-    families can therefore start from what ``zoo:yolox`` learnt, which is most of the time that training takes.
-    """
-
-    channels = (24, 48, 96, 192)
     mean: Tensor
     deviation: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = CSPDarknet(SCALES["rooms"].yolox)
         self.register_buffer("mean", torch.tensor((0.485, 0.456, 0.406)).view(3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor((0.229, 0.224, 0.225)).view(3, 1, 1), persistent=False)
 
+    def forward(self, x: Tensor) -> Tensor:
+        return (255 * (x * self.deviation + self.mean)).flip(1)
+
+
+class Darknet(nn.Module):
+    """The backbone of the zoo's YOLOX for detectors that normalise their images as torchvision does.
+
+    ``[N, 3, H, W]`` to feature maps at strides 4, 8, 16 and 32. All families can therefore start from what
+    ``zoo:yolox`` learnt, which is most of the time that training takes.
+    """
+
+    channels = (24, 48, 96, 192)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pixels = _YoloxPixels()
+        self.net = CSPDarknet(SCALES["rooms"].yolox)
+
     def forward(self, x: Tensor) -> list[Tensor]:
-        x = (255 * (x * self.deviation + self.mean)).flip(1)  # YOLOX reads BGR in 0..255
+        x = self.pixels(x)
         maps = []
         for stage in (nn.Sequential(self.net.stem, self.net.dark2), self.net.dark3, self.net.dark4, self.net.dark5):
             x = stage(x)
@@ -98,22 +111,28 @@ class Pyramid(nn.Module):
 
 
 class Backbone(nn.Module):
-    """``Darknet`` as a backbone of transformers: a list of maps, at strides 8, 16 and 32."""
+    """The zoo's YOLOX without its head as a backbone of transformers: ``[N, 3, H, W]`` to maps at strides 8, 16, 32.
+
+    With YOLOX's neck, which the paper does without: the neck and one encoder layer mix the levels in less time than
+    two encoder layers do, and start from weights that were trained.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = Darknet()
+        self.pixels = _YoloxPixels()
+        self.net = YOLOPAFPN(SCALES["rooms"].yolox)
 
     def forward(self, pixel_values: Tensor) -> list[Tensor]:
-        maps: list[Tensor] = self.body(pixel_values)
-        return maps[1:]
+        return list(self.net(self.pixels(pixel_values)))
 
 
 def start_from(detector: TorchDetector, yolox: YOLOX) -> None:
-    """Copy YOLOX's backbone into the ``Darknet`` of ``detector``."""
+    """Copy YOLOX's backbone into the ``Darknet`` of ``detector``, or with its neck into its ``Backbone``."""
     for part in detector.module.modules():
         if isinstance(part, Darknet):
             part.net.load_state_dict(yolox.backbone.backbone.state_dict())
+        elif isinstance(part, Backbone):
+            part.net.load_state_dict(yolox.backbone.state_dict())
 
 
 _RATIOS = (0.5, 1.0, 2.0)
@@ -206,7 +225,7 @@ def build(
     state is left alone.
     """
     if family == "deformable-detr":
-        module: Any = small_deformable_detr(names, channels=Darknet.channels, seed=seed)
+        module: Any = small_deformable_detr(names, channels=Darknet.channels, queries=40, encoder_layers=1, seed=seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module.model.backbone.model = Backbone()

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
+from misdetect.boxes import Floats, Ints, iou
 from misdetect.detectors.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import (
@@ -22,10 +22,11 @@ from misdetect.metrics.mechanisms import (
     Localised,
     Reading,
     Thresholds,
-    best_of,
+    best_pair,
     checked,
-    overlaps,
-    proposals_on,
+    fitting,
+    proposed,
+    settled,
 )
 
 TOP = 3
@@ -99,11 +100,11 @@ def diagnose(
 ) -> Diagnosis:
     """The mechanism of each missed object, as ``mechanisms.attribute`` has it, with reason and evidence."""
     t = thresholds or Thresholds()
-    boxes, labels, how = checked(candidates, boxes, labels, reading)
+    boxes, labels = checked(candidates, boxes, labels)
     fates = _Fates(candidates)
     step = max(1, AT_ONCE // max(len(candidates), 1))
     parts = [
-        _chunk(candidates, fates, boxes[i : i + step], labels[i : i + step], t, how)
+        _chunk(candidates, fates, boxes[i : i + step], labels[i : i + step], t, reading)
         for i in range(0, max(len(boxes), 1), step)
     ]
     if len(parts) == 1:
@@ -141,23 +142,26 @@ class _Fates:
         return float(min((s.min() for s in scores), default=1.0))
 
 
-def _chunk(c: Candidates, fates: _Fates, boxes: Floats, labels: Ints, t: Thresholds, how: Reading) -> Diagnosis:
+def _chunk(c: Candidates, fates: _Fates, boxes: Floats, labels: Ints, t: Thresholds, reading: Reading) -> Diagnosis:
     count = len(boxes)
     if not len(c) or not count:
-        return _nothing(c, boxes, t, how)
-    look = Localised.of(c, boxes, labels, t)
-    before, proposed = proposals_on(c, boxes, t, how)
-    best_proposal, reached = best_of(look.overlap if how == "cells" else before, proposed)
-    mechanism = look.mechanism(reached)
-    proposal, refined = before.argmax(axis=1), look.overlap.argmax(axis=1)
-    candidate = np.where(mechanism == REGRESSOR, best_proposal, refined if how == "cells" else proposal)
-    if len(look.near):
-        chosen = look.near[np.where(mechanism == INTERCLASS, look.best_any, look.best_own)]
-        candidate = np.where(look.some, chosen, candidate)
-    seen = [mechanism[i] == REGRESSOR and bool((c.scores[proposed[i]] >= t.cls).any()) for i in range(count)]
+        return _nothing(c, boxes, t, settled(c, reading))
+    before, after = (iou(boxes.astype(others.dtype), others) for others in (c.proposals, c.refined))
+    proposal, refined = before.argmax(axis=1), after.argmax(axis=1)
+    look = Localised.among(c, boxes, labels, t)
+    mechanism = look.mechanism(t)
+    lost = np.flatnonzero(mechanism == PROPOSAL)
+    how = settled(c, reading) if lost.size else "boxes"  # only of these is it asked what a proposal is
+    candidate, seen = _localised(look, mechanism, refined if how == "cells" else proposal), np.zeros(count, np.bool_)
+    if lost.size:
+        of, k = proposed(c, boxes[lost], t, how)
+        best = best_pair(of, (after if how == "cells" else before)[lost[of], k], len(lost))
+        reached, k_best = lost[best >= 0], k[best[best >= 0]]
+        mechanism[reached], candidate[reached] = REGRESSOR, k_best
+        seen[lost[of[(c.scores[k] >= t.cls).any(axis=1)]]] = True
     told = [
-        _Verdict.of(c, fates, boxes[i], int(labels[i]), int(mechanism[i]), int(candidate[i]), seen[i], t, how)
-        for i in range(count)
+        _Verdict.of(c, fates, boxes[i], int(labels[i]), code, int(candidate[i]), bool(seen[i]), t, how)
+        for i, code in enumerate(mechanism.tolist())
     ]
     suppressor = np.array([verdict.by for verdict in told], dtype=np.int64)
     each = np.arange(count)
@@ -169,13 +173,24 @@ def _chunk(c: Candidates, fates: _Fates, boxes: Floats, labels: Ints, t: Thresho
         proposal,
         before[each, proposal].astype(np.float64),
         refined,
-        look.overlap[each, refined].astype(np.float64),
-        np.count_nonzero(look.fits, axis=1),
+        after[each, refined].astype(np.float64),
+        np.bincount(look.of, minlength=count),
         suppressor,
         _kept_overlap(c, suppressor, boxes),
         np.array([verdict.first_iou for verdict in told]),
         np.array([verdict.first_score for verdict in told]),
     )
+
+
+def _localised(look: Localised, mechanism: Ints, otherwise: Ints) -> Ints:
+    """The candidate ``[M]`` that a verdict on localised objects rests on: of those that fit the best-scored one for the
+    object's class, of interclass misses for any class."""
+    found = otherwise.copy()
+    for values, where in ((look.own, mechanism >= INTERCLASS), (None, mechanism == INTERCLASS)):
+        if where.any():
+            scores = look.scores.max(axis=1) if values is None else values
+            found[where] = look.candidate[best_pair(look.of, scores, look.count)[where]]
+    return found
 
 
 def _kept_overlap(c: Candidates, rows: Ints, boxes: Floats) -> Floats:
@@ -212,7 +227,7 @@ class _Verdict:
             return cls("right-class" if c.scores[at].argmax() == label else "wrong-class")
         if code == PROPOSAL:
             return _first_stage(c, box, t, how)
-        if c.class_boxes is not None and overlaps(box[None], c.class_boxes[:, label], t.loc)[1].any():
+        if c.class_boxes is not None and len(fitting(box[None], c.class_boxes[:, label], t.loc)[0]):
             return cls("class-box")
         return cls("seen" if seen else "unseen")
 
@@ -234,7 +249,7 @@ def _scores_at(c: Candidates, rows: Ints, labels: Ints) -> tuple[Floats, Ints, F
         np.where(alone, np.nan, rival_score),
         np.asarray(c.background)[rows].astype(np.float64),
         top.astype(np.int64),
-        np.take_along_axis(scores, top, axis=1),
+        scores[each[:, None], top],
     )
 
 
@@ -246,7 +261,7 @@ def _calibration(c: Candidates, fates: _Fates, box: Floats, at: int, label: int,
     kept, dropped = fates.row(at, label)
     if kept >= 0:
         own = c.boxes_of(Pairs(np.array([at]), np.array([label])))
-        return _Verdict("taken" if overlaps(box[None], own, t.loc)[1][0, 0] else "class-box")
+        return _Verdict("taken" if len(fitting(box[None], own, t.loc)[0]) else "class-box")
     if dropped >= 0:
         return _Verdict(_REASONS[Reason(int(c.dropped.reason[dropped]))], int(c.dropped.by[dropped]))
     outvoted = c.scores[at].argmax() != label and score >= fates.least()
@@ -258,8 +273,8 @@ def _first_stage(c: Candidates, box: Floats, t: Thresholds, how: Reading) -> _Ve
     first = c.first
     if first is None or not len(first):
         return _Verdict("no-cell" if how == "cells" else "unfitted")
-    overlap, fits = overlaps(box[None], first.refined, t.loc)
-    reach, rows = float(overlap.max()), np.flatnonzero(fits[0])
+    reach = float(iou(box[None].astype(first.refined.dtype), first.refined).max())
+    _, rows = fitting(box[None], first.refined, t.loc)
     if not rows.size:
         return _Verdict("unfitted", first_iou=reach)
     scores = first.scores[rows].max(axis=1)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, iou
+from misdetect.boxes import Bools, Floats, Ints
 from misdetect.detections import Detections, Truth
 from misdetect.detectors.candidates import Candidates
 from misdetect.errors import BadArray
@@ -24,8 +24,9 @@ Miss = Literal["any", "exclusive"]
 Reading = Literal["auto", "boxes", "cells"]
 AT_ONCE = 1 << 22
 """Overlaps held at once: 16 MB in single precision, so that 160,000 anchors never cost more than a few of these."""
-_ROUNDING = 1e-4
-"""Overlaps this near θ_loc are computed again in double precision before they decide."""
+_SINGLE, _DOUBLE = (float(np.finfo(kind).eps) for kind in (np.float32, np.float64))
+_LOOKED_AT = 256
+"""Proposals that are enough to tell a grid's cells."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Thresholds:
         return self.cls if self.score is None else self.score
 
 
+_PAPER = Thresholds()
+
+
 def missed(
     detections: Detections, boxes: Floats, labels: Ints, thresholds: Thresholds | None = None, miss: Miss = "any"
 ) -> Bools:
@@ -55,12 +59,16 @@ def missed(
     "any": no reported detection of the class has IoU ≥ θ_loc; one detection may find several objects (paper 3's code).
     "exclusive": greedy by score, each detection finds one object at most, as AP and TIDE count.
     """
-    t = thresholds or Thresholds()
-    found = detections.above(t.reported)
+    t = thresholds or _PAPER
     if miss == "exclusive":
-        return greedy_match(found, Truth(boxes, labels), t.loc).detection_of < 0
-    fits = (iou(boxes, found.boxes) >= t.loc) & (np.asarray(labels)[:, None] == found.labels[None, :])
-    return np.asarray(~fits.any(axis=1))
+        return greedy_match(detections.above(t.reported), Truth(boxes, labels), t.loc).detection_of < 0
+    boxes, labels = np.asarray(boxes, dtype=np.float64).reshape(-1, 4), np.asarray(labels)
+    (reported,) = (detections.scores >= t.reported).nonzero()
+    m, d = (labels[:, None] == detections.labels[reported]).nonzero()  # only pairs of one class can fit
+    lost = np.ones(len(boxes), np.bool_)
+    overlap = overlap_of_pairs(detections.boxes[reported[d]], boxes[m], np.zeros(len(m), np.bool_))
+    lost[m[overlap >= t.loc]] = False
+    return lost
 
 
 def reading_of(candidates: Candidates) -> Reading:
@@ -72,55 +80,60 @@ def reading_of(candidates: Candidates) -> Reading:
     p = np.asarray(candidates.proposals)
     if len(p) < 4:
         return "boxes"
-    side = np.maximum((p[:-1, 2:] - p[:-1, :2]), 1e-6)
-    alike = (np.abs((p[1:, 2:] - p[1:, :2]) - side) < 0.02 * side).all(axis=1)
-    beside = (np.abs(p[1:, :2] - np.stack([p[:-1, 2], p[:-1, 1]], axis=1)) < 0.02 * side).all(axis=1)
-    below = np.abs(p[1:, 1] - p[:-1, 3]) < 0.02 * side[:, 1]
-    return "cells" if float((alike & (beside | below)).mean()) > 0.9 else "boxes"
+    step = max(1, len(p) // _LOOKED_AT)
+    this, after = p[:-1:step], p[1::step]
+    side = np.maximum(this[:, 2:] - this[:, :2], 1e-6)
+    near, move = 0.02 * side, after - this
+    alike = np.abs(move[:, 2:] - move[:, :2]) < near
+    if np.count_nonzero(alike) <= 0.9 * alike.size:
+        return "boxes"
+    beside = (np.abs(move[:, 0] - side[:, 0]) < near[:, 0]) & (np.abs(move[:, 1]) < near[:, 1])
+    below = np.abs(move[:, 1] - side[:, 1]) < near[:, 1]
+    return "cells" if float((alike.all(axis=1) & (beside | below)).mean()) > 0.9 else "boxes"
+
+
+def settled(candidates: Candidates, reading: Reading) -> Reading:
+    """``reading``, "auto" made out."""
+    return reading_of(candidates) if reading == "auto" else reading
 
 
 @dataclass(frozen=True, eq=False)
 class Localised:
-    """Lines 1 to 9 of Algorithm 1 for ``M`` objects: ``overlap`` ``[M, K]`` of all refined boxes; ``near`` ``[L]`` the
-    candidates that fit any object, ``fits`` ``[M, L]`` which of them fits which, ``scores`` ``[L, C]`` theirs, and
-    ``own`` ``[M, L]`` those for the objects' classes; ``some``, ``right`` and ``confident`` ``[M]``: is there one that
-    fits, does one of these score θ_cls for the object's class, and for any."""
+    """Lines 1 to 9 of Algorithm 1 for ``M`` objects, ``count``. Every refined box that fits an object is a pair, sorted
+    by object: ``of`` ``[P]`` the object, ``candidate`` ``[P]`` the box, ``scores`` ``[P, C]`` its scores and ``own``
+    ``[P]`` the one for the object's class. Few of many fit, and only their scores are ever looked at."""
 
-    overlap: Floats
-    near: Ints
-    fits: Bools
+    count: int
+    of: Ints
+    candidate: Ints
     scores: Floats
     own: Floats
-    some: Bools
-    right: Bools
-    confident: Bools
 
     @classmethod
-    def of(cls, c: Candidates, boxes: Floats, labels: Ints, t: Thresholds) -> "Localised":
-        overlap, fits = overlaps(boxes, c.refined, t.loc)
-        near = np.flatnonzero(fits.any(axis=0))  # few of many: only their scores are ever looked at
-        fits, scores = fits.take(near, axis=1), c.scores.take(near, axis=0)
-        own = scores.take(labels, axis=1).T
-        strong = (scores >= t.cls).any(axis=1)
-        some, right, confident = (
-            np.asarray(which.any(axis=1)) for which in (fits, fits & (own >= t.cls), fits & strong)
-        )
-        return cls(overlap, near, fits, scores, own, some, right, confident)
+    def among(cls, c: Candidates, boxes: Floats, labels: Ints, t: Thresholds) -> "Localised":
+        """The pairs of the objects ``boxes`` ``[M, 4]`` of ``labels`` ``[M]`` with the refined boxes that fit them."""
+        of, candidate = fitting(boxes, c.refined, t.loc)
+        scores = c.scores.take(candidate, axis=0)
+        return cls(len(labels), of, candidate, scores, scores[np.arange(len(of)), labels.take(of)])
 
-    @property
-    def best_own(self) -> Ints:
-        """For each object the fitting candidate (an index into ``near``) that scores highest for its class."""
-        return best_of(self.own, self.fits)[0]
+    def mechanism(self, t: Thresholds) -> Ints:
+        """The verdict ``[M]`` as far as it depends on refined boxes; ``PROPOSAL`` where none fits (lines 11 to 15)."""
+        found = np.zeros(self.count, dtype=np.int64)  # PROPOSAL
+        found[self.of] = BACKGROUND
+        (strong,) = (self.scores >= t.cls).ravel().nonzero()
+        found[self.of[strong // self.scores.shape[1]]] = INTERCLASS
+        found[self.of[self.own >= t.cls]] = CALIBRATION
+        return found
 
-    @property
-    def best_any(self) -> Ints:
-        """The same for any class."""
-        return best_of(np.broadcast_to(self.scores.max(axis=1, initial=0), self.fits.shape), self.fits)[0]
 
-    def mechanism(self, proposed: Bools) -> Ints:
-        """The verdict ``[M]``, given which objects a proposal localised (lines 11 to 15)."""
-        if_localised = np.where(self.right, CALIBRATION, np.where(self.confident, INTERCLASS, BACKGROUND))
-        return np.where(self.some, if_localised, np.where(proposed, REGRESSOR, PROPOSAL)).astype(np.int64)
+def best_pair(of: Ints, values: Floats, count: int) -> Ints:
+    """For each of ``count`` objects the pair with the largest of ``values`` ``[P]``, the first of equal ones, -1 where
+    it has none; ``of`` ``[P]`` is the object of each pair, sorted."""
+    pairs = np.bincount(of, minlength=count)
+    some = pairs > 0
+    found = np.full(count, -1, dtype=np.int64)
+    found[some] = np.lexsort((-values, of))[(np.cumsum(pairs) - pairs)[some]]
+    return found
 
 
 def attribute(
@@ -136,60 +149,72 @@ def attribute(
     ``reading``: what a proposal is. "boxes": it localises by IoU, as in the paper. "cells": it localises if the cell's
     centre lies in the object. "auto" looks at the proposals (``reading_of``).
     """
-    t = thresholds or Thresholds()
-    boxes, labels, how = checked(candidates, boxes, labels, reading)
-    if not len(candidates):
-        return np.full(len(boxes), PROPOSAL, dtype=np.int64)
-    found = np.zeros(len(boxes), dtype=np.int64)
-    step = max(1, AT_ONCE // len(candidates))
+    t = thresholds or _PAPER
+    boxes, labels = checked(candidates, boxes, labels)
+    parts = [np.zeros(0, dtype=np.int64)]
+    step = max(1, AT_ONCE // max(len(candidates), 1))
     for i in range(0, len(boxes), step):
-        part = boxes[i : i + step]
-        look = Localised.of(candidates, part, labels[i : i + step], t)
-        proposed = np.zeros(len(part), np.bool_)
-        lost = ~look.some  # only there does it matter what was proposed
-        if lost.any():
-            proposed[lost] = proposals_on(candidates, part[lost], t, how)[1].any(axis=1)
-        found[i : i + step] = look.mechanism(proposed)
-    return found
+        near = boxes[i : i + step]
+        found = Localised.among(candidates, near, labels[i : i + step], t).mechanism(t)
+        (lost,) = (found == PROPOSAL).nonzero()
+        if lost.size:  # only there does it matter what was proposed
+            found[lost[proposed(candidates, near[lost], t, reading)[0]]] = REGRESSOR
+        parts.append(found)
+    return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
-def checked(c: Candidates, boxes: Floats, labels: Ints, reading: Reading) -> tuple[Floats, Ints, Reading]:
-    """Boxes as float64 ``[M, 4]``, labels as int64 within the detector's classes, and the reading settled."""
+def checked(c: Candidates, boxes: Floats, labels: Ints) -> tuple[Floats, Ints]:
+    """Boxes as float64 ``[M, 4]`` and labels as int64 within the detector's classes."""
     boxes, labels = np.asarray(boxes, dtype=np.float64).reshape(-1, 4), np.asarray(labels, dtype=np.int64)
-    if len(labels) and (labels.min() < 0 or labels.max() >= c.scores.shape[1]):
+    if any(not 0 <= label < c.scores.shape[1] for label in labels.tolist()):
         raise BadArray(f"Expected labels within the detector's {c.scores.shape[1]} classes.")
-    return boxes, labels, reading_of(c) if reading == "auto" else reading
+    return boxes, labels
 
 
-def proposals_on(c: Candidates, boxes: Floats, t: Thresholds, how: Reading) -> tuple[Floats, Bools]:
-    """IoU ``[M, K]`` of the proposals with ``boxes``, and which of them localise which, by ``how``."""
-    overlap, fits = overlaps(boxes, c.proposals, t.loc)
-    return overlap, centres_inside(boxes, c.proposals) if how == "cells" else fits
+def proposed(c: Candidates, boxes: Floats, t: Thresholds, reading: Reading) -> tuple[Ints, Ints]:
+    """The pairs (object, proposal) of ``boxes`` ``[M, 4]`` with the proposals that localise them, sorted."""
+    cells = settled(c, reading) == "cells"
+    return centres_inside(boxes, c.proposals) if cells else fitting(boxes, c.proposals, t.loc)
 
 
-def overlaps(boxes: Floats, others: Floats, threshold: float) -> tuple[Floats, Bools]:
-    """IoU ``[M, K]`` in the precision of ``others``, and where it is ≥ ``threshold``, decided in double precision."""
-    found = iou(boxes.astype(others.dtype, copy=False), others)
-    fits: Bools = found >= threshold
-    if others.dtype != np.float64:
-        close = np.abs(found - threshold) < _ROUNDING
-        if close.any():
-            m, k = np.nonzero(close)
-            exact = overlap_of_pairs(others[k].astype(np.float64), boxes[m], np.zeros(len(m), np.bool_))
-            fits[m, k] = exact >= threshold
-    return found, fits
+def fitting(boxes: Floats, others: Floats, threshold: float) -> tuple[Ints, Ints]:
+    """The pairs (m, k), sorted, of ``boxes`` ``[M, 4]`` (double precision) and ``others`` ``[K, 4]`` whose IoU is
+    ≥ ``threshold``.
+
+    The IoU itself is not computed: S / (A + B - S) ≥ θ where S ≥ (A + B) θ / (1 + θ). Single precision does where
+    ``others`` have no more; what its rounding could turn is decided by the IoU in double precision.
+    """
+    if not len(boxes) or not len(others):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    side = float((boxes[:, 2:] - boxes[:, :2]).min())
+    doubt = 16 * (1 + float(np.abs(boxes).max()) / max(side, 1e-9))  # of S and of A + B, relative, in epsilons
+    single = others.dtype == np.float32 and doubt * _SINGLE < 0.1  # not for specks far from the origin
+    doubt = doubt * _SINGLE if single else min(doubt * _DOUBLE, 0.1)
+    b: Floats = np.ascontiguousarray(others.T, dtype=np.float32 if single else np.float64)
+    a: Floats = boxes.T.astype(b.dtype)[:, :, None]
+    sides = np.minimum(a[2:], b[2:, None])
+    sides -= np.maximum(a[:2], b[:2, None])
+    wide, high = sides
+    np.maximum(wide, 0, out=wide)
+    above = np.multiply(wide, high, out=high)  # negative where they are apart from top to bottom: less than needed
+    own, their = a[2:] - a[:2], np.maximum(b[2:] - b[:2], 0)
+    need = np.add(own[0] * own[1], their[0] * their[1], out=wide)
+    need *= threshold / (1 + threshold) * (1 - doubt)
+    above -= need
+    (at,) = (above >= 0).ravel().nonzero()
+    m, k = np.divmod(at, len(others))
+    (unsure,) = (above.take(at) <= 3 * doubt * need.take(at)).nonzero()
+    if unsure.size:
+        pairs = others[k[unsure]].astype(np.float64), boxes[m[unsure]]
+        stays = np.ones(len(at), np.bool_)
+        stays[unsure] = overlap_of_pairs(*pairs, np.zeros(len(unsure), np.bool_)) >= threshold
+        m, k = m[stays], k[stays]
+    return m, k
 
 
-def best_of(values: Floats, among: Bools) -> tuple[Ints, Bools]:
-    """For each row of ``values`` ``[M, L]`` the column of its largest value ``among`` the eligible, the first of equal
-    ones, and whether there is any."""
-    if not values.shape[1]:
-        return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
-    return np.where(among, values, -1).argmax(axis=1), np.asarray(among.any(axis=1))
-
-
-def centres_inside(boxes: Floats, cells: Floats) -> Bools:
-    """``[M, K]``: whether the centre of each of ``cells`` lies in each of ``boxes``."""
+def centres_inside(boxes: Floats, cells: Floats) -> tuple[Ints, Ints]:
+    """The pairs (m, k), sorted, of ``boxes`` ``[M, 4]`` and ``cells`` ``[K, 4]`` whose centre lies in them."""
     x, y = (cells[:, 0] + cells[:, 2]) / 2, (cells[:, 1] + cells[:, 3]) / 2
     x0, y0, x1, y1 = (boxes[:, i, None] for i in range(4))
-    return np.asarray((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1))
+    m, k = np.nonzero((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1))
+    return m, k

@@ -131,10 +131,10 @@ def over_represented(
     draws = resamples(images, repeats, seed)
     names = list(hits)
     columns = np.stack([np.ones(len(image)), *(hits[name].astype(np.float64) for name in names)], axis=1)
-    every = _per_image(columns, image, images)
+    every = per_image(columns, image, images)
     found: list[Sliced] = []
     for attribute, value, mask in masks:
-        inner = _per_image(columns[mask], image[mask], images)
+        inner = per_image(columns[mask], image[mask], images)
         whole = np.concatenate([inner[None].sum(axis=1), draws @ inner])
         rest = np.concatenate([(every - inner)[None].sum(axis=1), draws @ (every - inner)])
         rate, outside = _rates(whole), _rates(rest)
@@ -152,7 +152,7 @@ def over_represented(
     return sorted(found, key=lambda s: (-s.low, -s.difference, s.attribute, s.value, s.mechanism))
 
 
-def _per_image(columns: Floats, image: Ints, images: int) -> Floats:
+def per_image(columns: Floats, image: Ints, images: int) -> Floats:
     """Sums ``[images, J]`` of ``columns`` ``[N, J]``."""
     return np.stack([np.bincount(image, column, minlength=images) for column in columns.T], axis=1)
 
@@ -168,6 +168,6 @@ def rate_intervals(
     """Intervals of ``J`` rates Σ hits / Σ among, both ``[N, J]`` of 0 and 1, drawing images again; NaN where nothing is
     to be divided by."""
     images = int(image.max()) + 1
-    above, below = (_per_image(np.asarray(part, dtype=np.float64), image, images) for part in (hits, among))
+    above, below = (per_image(np.asarray(part, dtype=np.float64), image, images) for part in (hits, among))
     low, high = interval(ratios(resamples(images, repeats, seed), above, below), confidence)
     return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]

@@ -29,6 +29,8 @@ SHADES = {
     "loc": (40, 120, 220),
     "cls+loc": (0, 150, 160),
 }
+RUNS = ((0, 115, 125), (165, 85, 25), (205, 60, 135), (105, 125, 0), (25, 45, 120), (90, 190, 230))
+"""What runs are drawn in, in their order: none of the mechanisms' shades."""
 _FONT, _BLACK = cv2.FONT_HERSHEY_SIMPLEX, (20, 20, 20)
 _AROUND = 0.35
 
@@ -161,26 +163,108 @@ def three_panels(document: Mapping[str, Any]) -> Pixels:
     )
 
 
-def distributions(rows: Sequence[Mapping[str, Any]], *, width: int = 760) -> Pixels:
-    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism."""
+def distributions(rows: Sequence[Mapping[str, Any]], *, width: int = 860) -> Pixels:
+    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism, with its miss rate before it."""
     names = list(dict.fromkeys(name for row in rows for name in row["shares"]))
+    words = [f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} % missed)" for row in rows]
+    left = _room(words, width)
     canvas = np.full((46 + 34 * len(rows), width, 3), 255, dtype=np.uint8)
-    for i, name in enumerate(names):
-        cv2.rectangle(canvas, (200 + 108 * i, 10), (212 + 108 * i, 22), SHADES.get(name, _BLACK), -1)
-        cv2.putText(canvas, name, (216 + 108 * i, 21), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
-    for i, row in enumerate(rows):
-        top, x = 38 + 34 * i, 200.0
-        text = f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} %)"
-        cv2.putText(canvas, text, (6, top + 16), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    _keys(canvas, {name: SHADES.get(name, _BLACK) for name in names}, left)
+    for i, (row, text) in enumerate(zip(rows, words, strict=True)):
+        top, x = 38 + 34 * i, float(left)
+        _put(canvas, text, (6, top + 16))
         for name in names:
             share = row["shares"].get(name, 0.0)
-            wide = share * (width - 216)
+            wide = share * (width - left - 16)
             cv2.rectangle(canvas, (round(x), top), (round(x + wide), top + 24), SHADES.get(name, _BLACK), -1)
             if wide > 34:
-                word = f"{100 * share:.0f}"
-                cv2.putText(canvas, word, (round(x + wide / 2) - 7, top + 16), _FONT, 0.42, (255,) * 3, 1, cv2.LINE_AA)
+                _put(canvas, f"{100 * share:.0f}", (round(x + wide / 2) - 7, top + 16), (255, 255, 255))
             x += wide
     return canvas
+
+
+def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]], *, width: int = 860) -> Pixels:
+    """For each mechanism a line per run: misses by it per 100 objects, and the interval; as ``compare`` has them."""
+    runs = [entry["run"] for entry in next(iter(mechanisms.values()))]
+    left, line = _room([*mechanisms, *runs], width), 18
+    block = line * len(runs) + 12
+    canvas = np.full((64 + block * len(mechanisms), width, 3), 255, dtype=np.uint8)
+    _keys(canvas, {name: RUNS[i % len(RUNS)] for i, name in enumerate(runs)}, 6)
+    ends = [
+        end for entries in mechanisms.values() for e in entries for end in (e["rate_interval"] or (e["rate"] or 0,))
+    ]
+    scale = (width - left - 60) / max([*ends, 1e-9])
+    for number, (name, entries) in enumerate(mechanisms.items()):
+        top = 36 + block * number
+        cv2.line(canvas, (6, top - 6), (width - 6, top - 6), (225, 225, 225), 1)
+        _put(canvas, name, (6, top + 12))
+        for i, entry in enumerate(entries):
+            if entry["rate"] is None:
+                continue
+            y, at = top + 8 + line * i, left + round(scale * entry["rate"])
+            low, high = (left + round(scale * end) for end in entry["rate_interval"] or (entry["rate"],) * 2)
+            cv2.line(canvas, (low, y), (high, y), RUNS[i % len(RUNS)], 2)
+            cv2.circle(canvas, (at, y), 4, RUNS[i % len(RUNS)], -1, cv2.LINE_AA)
+            _put(canvas, f"{100 * entry['rate']:.1f}", (max(high, at) + 8, y + 4))
+    _put(canvas, "misses per 100 objects, with intervals", (left, canvas.shape[0] - 8))
+    return canvas
+
+
+def _put(canvas: Pixels, text: str, at: tuple[int, int], paint: tuple[int, int, int] = _BLACK) -> None:
+    cv2.putText(canvas, text, at, _FONT, 0.42, paint, 1, cv2.LINE_AA)
+
+
+def _room(words: Sequence[str], width: int) -> int:
+    """Where the drawing begins so that ``words`` fit before it, at most half of ``width``."""
+    return min(24 + max(int(cv2.getTextSize(text, _FONT, 0.42, 1)[0][0]) for text in words), width // 2)
+
+
+def _keys(canvas: Pixels, paints: Mapping[str, tuple[int, int, int]], x: int) -> None:
+    """The colour code in the first line, from ``x``."""
+    for name, paint in paints.items():
+        cv2.rectangle(canvas, (x, 10), (x + 12, 22), paint, -1)
+        _put(canvas, name, (x + 16, 21))
+        x += 34 + int(cv2.getTextSize(name, _FONT, 0.42, 1)[0][0])
+
+
+def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
+    """Write ``compare``'s document of explain runs as one interactive, self-contained HTML file: shares of the misses,
+    misses per 100 objects with intervals, and miss rate by class."""
+    go = import_module("plotly.graph_objects")
+    titles = ("share of the misses, %", "misses per 100 objects, by mechanism", "misses per 100 objects, by class")
+    figure = import_module("plotly.subplots").make_subplots(rows=3, cols=1, subplot_titles=titles, vertical_spacing=0.1)
+    runs = [run["name"] for run in document["runs"]]
+    so_far = [0.0] * len(runs)
+    for name, entries in document["mechanisms"].items():
+        wide = [100 * (entry["share"] or 0) for entry in entries]
+        look: dict[str, Any] = {"marker_color": _css(name, 1), "name": name, "offsetgroup": "all", "orientation": "h"}
+        look |= {"legendgroup": "mechanism", "legendgrouptitle": {"text": "mechanism"}}
+        told = {"customdata": wide, "hovertemplate": "%{y}: %{customdata:.1f} %"}
+        figure.add_trace(go.Bar(y=runs, x=wide, base=list(so_far), **look, **told), row=1, col=1)
+        so_far = [a + b for a, b in zip(so_far, wide, strict=True)]
+    for i, run in enumerate(runs):
+        look = {"marker_color": "rgb({},{},{})".format(*RUNS[i % len(RUNS)]), "name": run, "offsetgroup": run}
+        look |= {"legendgroup": "run", "legendgrouptitle": {"text": "run"}}
+        names, values, error = _rates(document["mechanisms"], i)
+        figure.add_trace(go.Bar(x=names, y=values, error_y=error, **look), row=2, col=1)
+        rates = {name: each["miss_rate"][i] for name, each in document["by_class"].items()}
+        shown = {name: 100 * rate for name, rate in rates.items() if rate is not None}
+        figure.add_trace(go.Bar(x=list(shown), y=list(shown.values()), showlegend=False, **look), row=3, col=1)
+    figure.update_yaxes(autorange="reversed", row=1, col=1)
+    figure.update_layout(barmode="group", template="plotly_white", height=1100, title="Misses, side by side")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+    return path
+
+
+def _rates(mechanisms: Mapping[str, Any], run: int) -> tuple[list[str], list[float], dict[str, Any]]:
+    """Names, misses per 100 objects and plotly's error bars of one run."""
+    known = {name: each[run] for name, each in mechanisms.items() if each[run]["rate"] is not None}
+    values = [100 * entry["rate"] for entry in known.values()]
+    ends = [[100 * end for end in entry["rate_interval"] or (entry["rate"],) * 2] for entry in known.values()]
+    above = [end[1] - value for end, value in zip(ends, values, strict=True)]
+    below = [value - end[0] for end, value in zip(ends, values, strict=True)]
+    return list(known), values, {"array": above, "arrayminus": below, "symmetric": False}
 
 
 def sankey_page(document: Mapping[str, Any], path: Path) -> Path:

@@ -36,6 +36,8 @@ class Recipe:
 
     ``precision`` "bfloat16" halves the bits of convolutions, for speed; the modules named in ``widened`` (those whose
     outputs the losses are computed from) still answer in float32, so that losses and their slopes keep theirs.
+    ``backbone_rate`` times the learning rate is that of parameters with ``backbone`` in their names: less than 1 where
+    these can already see and all others know nothing yet.
     """
 
     steps: int
@@ -49,6 +51,7 @@ class Recipe:
     precision: str = "bfloat16"
     widened: tuple[str, ...] = ()
     seed: int = 0
+    backbone_rate: float = 1.0
 
     def rate(self, step: int) -> float:
         """Learning rate at ``step``: linear warm-up, then half a cosine down to 1 %."""
@@ -56,6 +59,11 @@ class Recipe:
             return self.learning_rate * (step + 1) / self.warmup
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
+
+    def text(self) -> str:
+        """As JSON; a ``backbone_rate`` of 1 goes without saying, as it does in checkpoints older than that field."""
+        fields = asdict(self)
+        return json.dumps({k: v for k, v in fields.items() if (k, v) != ("backbone_rate", 1.0)}, sort_keys=True)
 
 
 class Training:
@@ -65,13 +73,7 @@ class Training:
         self.detector, self.images, self.recipe, self.folder = detector, images, recipe, folder
         self.step = 0
         module = detector.module
-        decay = [p for p in detector.parameters() if p.ndim > 1]
-        plain = [p for p in detector.parameters() if p.ndim <= 1]  # biases and norms are not pulled to zero
-        self.optimiser = torch.optim.AdamW(
-            [{"params": decay, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-            lr=recipe.learning_rate,
-            fused=True,
-        )
+        self.optimiser = torch.optim.AdamW(_groups(detector, recipe), lr=recipe.learning_rate, fused=True)
         self._live = module.state_dict()  # the tensors themselves: loading copies into them, so they stay the module's
         self.average = {name: value.clone() for name, value in self._live.items()}
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +116,7 @@ class Training:
     def _one_step(self) -> dict[str, float]:
         recipe, detector = self.recipe, self.detector
         for group in self.optimiser.param_groups:
-            group["lr"] = recipe.rate(self.step)
+            group["lr"] = recipe.rate(self.step) * group["times"]
         torch.manual_seed(1_000_003 * recipe.seed + self.step)  # samplers and dropout inside the model
         images, truths = self.images.batch(self.step, recipe.batch, recipe.seed, recipe.flip)
         half = recipe.precision == "bfloat16"
@@ -164,13 +166,13 @@ class Training:
             tensors |= {f"optimiser.{index}.{name}": value for name, value in memory.items()}
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         temporary = self.folder / ".checkpoint.writing"
-        recipe = json.dumps(asdict(self.recipe), sort_keys=True)
+        recipe = self.recipe.text()
         notes = {"step": str(self.step), "recipe": recipe, "detector": self.detector.spec}
         save_file(tensors, temporary, metadata=notes)
         os.replace(temporary, self.folder / "checkpoint.safetensors")
 
     def _resume(self) -> None:
-        recipe = json.dumps(asdict(self.recipe), sort_keys=True)
+        recipe = self.recipe.text()
         path = self.folder / "checkpoint.safetensors"
         if not path.exists():
             write_atomically(self.folder / "recipe.json", recipe.encode())
@@ -193,6 +195,19 @@ class Training:
         log = self.folder / "log.jsonl"
         kept = [line for line in log.read_text().splitlines() if json.loads(line)["step"] <= self.step]
         write_atomically(log, "".join(line + "\n" for line in kept).encode())
+
+
+def _groups(detector: TorchDetector, recipe: Recipe) -> list[dict[str, Any]]:
+    """The parameters for the optimiser, by weight decay and by how many ``times`` the recipe's rate they learn at."""
+    named = [(name, p) for name, p in detector.module.named_parameters() if p.requires_grad]
+    groups = []
+    for times in dict.fromkeys((1.0, recipe.backbone_rate)):
+        chosen = [p for name, p in named if times == (recipe.backbone_rate if "backbone" in name.split(".") else 1.0)]
+        for matrices in (True, False):  # biases and norms are not pulled to zero
+            params = [p for p in chosen if (p.ndim > 1) == matrices]
+            decay = recipe.weight_decay if matrices else 0.0
+            groups.append({"params": params, "weight_decay": decay, "times": times})
+    return groups
 
 
 def _per_second(steps: int, batch: int, started: float) -> float:

@@ -49,19 +49,12 @@ def summarise(run: Run, settings: dict[str, Any], *, confidence: float = 0.9, se
     crowds = [row for row in kinds["ignored"] if row["reason"] == "crowd"]
     image = _numbers([row["image"] for row in objects])
     document: dict[str, Any] = {
-        "objects": len(objects),
-        "missed": len(lost),
-        "miss_rate": len(lost) / len(objects) if objects else None,
-        "mechanisms": _count(lost, "mechanism", names),
-        "reasons": _reasons(lost, settings["inside"]),
-        "tide": _count(lost, "tide", TIDE_TYPES),
+        **headline(objects, settings, confidence=confidence, seed=seed),
         "sankey": _sankey(lost, names),
         "potential": potential(world([*objects, *crowds], kinds["detection"], reported), names) if objects else None,
-        "by_class": _by_class(objects, names),
-        "intervals": _intervals(objects, image, names, confidence, seed),
         "confusions": _confusions(lost),
         "slices": _slices(objects, image, names, confidence, seed),
-        "images": _images(objects),
+        "images": _images(objects, confidence, seed),
         "false_positives": _false_positives(run),
         "warning": _warning(kinds["region"], len(lost)),
         "sweep": _sweep(objects),
@@ -69,6 +62,23 @@ def summarise(run: Run, settings: dict[str, Any], *, confidence: float = 0.9, se
         "notes": _notes(objects, kinds, settings),
     }
     return document
+
+
+def headline(objects: Rows, settings: dict[str, Any], *, confidence: float = 0.9, seed: int = 0) -> dict[str, Any]:
+    """What is said of the ``objects`` alone: how many are missed, by what, of which class, with intervals."""
+    names = names_of(settings)
+    lost = [row for row in objects if not row["found"]]
+    image = _numbers([row["image"] for row in objects])
+    return {
+        "objects": len(objects),
+        "missed": len(lost),
+        "miss_rate": len(lost) / len(objects) if objects else None,
+        "mechanisms": _count(lost, "mechanism", names),
+        "reasons": _reasons(lost, settings["inside"]),
+        "tide": _count(lost, "tide", TIDE_TYPES),
+        "by_class": _by_class(objects, names),
+        "intervals": _intervals(objects, image, names, confidence, seed),
+    }
 
 
 def _rows(run: Run, kind: str, columns: str) -> Rows:
@@ -117,18 +127,27 @@ def _tally(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _intervals(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> dict[str, Any]:
-    """Bootstrap intervals over images of the miss rate and of each mechanism's share of the misses."""
+    """Bootstrap intervals over images of the miss rate, of each mechanism's share of the misses and of its rate (misses
+    by it / objects)."""
     if not objects:
-        return {"miss_rate": None, "shares": dict.fromkeys(names), "confidence": confidence}
+        nothing = dict.fromkeys(names)
+        return {"miss_rate": None, "shares": nothing, "rates": nothing, "confidence": confidence}
     lost = np.array([not row["found"] for row in objects])
     of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
-    hits = np.stack([lost, *(of == name for name in names)], axis=1)
-    among = np.stack([np.ones(len(lost), np.bool_), *(lost for _ in names)], axis=1)
+    hits = np.stack([lost, *(of == name for name in names), *(of == name for name in names)], axis=1)
+    every = np.ones(len(lost), np.bool_)
+    among = np.stack([every, *(lost for _ in names), *(every for _ in names)], axis=1)
     ends = [
         None if np.isnan(low) else [low, high]
         for low, high in rate_intervals(hits, among, image, confidence=confidence, seed=seed)
     ]
-    return {"miss_rate": ends[0], "shares": dict(zip(names, ends[1:], strict=True)), "confidence": confidence}
+    shares, rates = ends[1 : 1 + len(names)], ends[1 + len(names) :]
+    return {
+        "miss_rate": ends[0],
+        "shares": dict(zip(names, shares, strict=True)),
+        "rates": dict(zip(names, rates, strict=True)),
+        "confidence": confidence,
+    }
 
 
 def _confusions(lost: Rows) -> list[list[Any]]:
@@ -152,18 +171,22 @@ def _slices(objects: Rows, image: Any, names: Sequence[str], confidence: float, 
     return [{**asdict(each), "certain": each.certain} for each in found if each.difference > 0][:30]
 
 
-def _images(objects: Rows) -> list[dict[str, Any]]:
-    """The images with the most misses, and by which mechanism most of them."""
+def _images(objects: Rows, confidence: float, seed: int) -> list[dict[str, Any]]:
+    """The images with the most misses, and by which mechanism; the interval of the rate draws the image's own objects
+    again."""
     groups: dict[str, Rows] = {}
     for row in objects:
         groups.setdefault(row["image"], []).append(row)
     ranked = sorted(groups.items(), key=lambda item: (-sum(not r["found"] for r in item[1]), item[0]))[:_WORST]
     result = []
     for name, rows in ranked:
+        lost = np.array([[not row["found"]] for row in rows])
         mechanisms = Counter(row["mechanism"] for row in rows if not row["found"])
         if mechanisms:
-            counts = dict(sorted(mechanisms.items()))
-            result.append({"image": name, "objects": len(rows), "missed": sum(counts.values()), "mechanisms": counts})
+            every, each = np.ones((len(rows), 1)), np.arange(len(rows))
+            ((low, high),) = rate_intervals(lost, every, each, confidence=confidence, seed=seed)
+            entry = {"image": name, "objects": len(rows), "missed": int(lost.sum()), "miss_rate": float(lost.mean())}
+            result.append(entry | {"interval": [low, high], "mechanisms": dict(sorted(mechanisms.items()))})
     return result
 
 

@@ -12,20 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, area, gaps, intersection, iou
-from misdetect.compose.placement import boxes_at, free, ring
+from misdetect.boxes import Bools, Floats, Ints, area, gaps, iou
+from misdetect.compose.placement import boxes_at, free
 from misdetect.metrics.metamorphic import EXTRA, Oracle
 from misdetect.studies.fuzz.reach import WIDE, Scene
 from misdetect.studies.fuzz.rows import BOX, Insertion
 
-_CANDIDATES = 96
-"""Places considered on a background at a time."""
+_CANDIDATES = 240
+"""Places drawn on a background at a time; those that are not free are dropped."""
 _NEARBY = 24
-"""Of these, variations of the edit that moved a score farthest."""
+"""Variations of the edits that moved a score farthest, considered besides."""
 _PER_SCENE = 3
 """Insertions into one background in one round; later ones take the earlier ones' chances into account."""
-_STEEP = 1.3
-"""A logistic curve of slope 1.7/σ is close to a normal one; scores have heavier tails than that."""
+_STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0])
+"""Where the calibration changes from one bin to the next, in standard deviations short of a failure."""
+_TRUSTED = 20.0
+"""How many outcomes it takes to trust a bin as much as the logistic curve that it starts from."""
 _BACK, _FORTH = 0.5, 4.0
 _NOISE = 0.05
 _GAPS = np.array([0.05, 0.25, 0.6, 1.2])
@@ -73,6 +75,28 @@ class Spread:
         np.add.at(self._count, bins, 1.0)
         np.add.at(self._sum, bins, moved)
         np.add.at(self._square, bins, moved**2)
+
+
+class Calibration:
+    """How often a thing that was so many standard deviations short of failing did fail, and by the inserted object's
+    doing: learnt, apart for detections and faint boxes, since neither are scores normal nor all failures attributable.
+    """
+
+    def __init__(self) -> None:
+        middle = np.concatenate([[-0.5], (_STEPS[:-1] + _STEPS[1:]) / 2, [8.0]])
+        self._tries = np.full((2, len(middle)), _TRUSTED)
+        self._hits = _TRUSTED / (1 + np.exp(1.5 * middle)) * np.ones((2, 1))
+
+    def chances(self, short: Floats, faint: Bools) -> Floats:
+        """Probability of each of ``short`` ``[C, A]``."""
+        table = self._hits / self._tries
+        return np.asarray(table[faint.astype(np.int64)[None, :], np.searchsorted(_STEPS, short)])
+
+    def learn(self, short: Floats, faint: Bools, live: Bools, hit: Bools) -> None:
+        """Take down which of the things ``[A]`` that were ``live`` were ``hit``."""
+        where = faint.astype(np.int64)[live], np.searchsorted(_STEPS, short[live])
+        np.add.at(self._tries, where, 1.0)
+        np.add.at(self._hits, where, hit[live].astype(np.float64))
 
 
 @dataclass
@@ -143,6 +167,16 @@ class _Prey:
         return moved
 
 
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """Candidates ``[C]`` on one background: how ``short`` each leaves each thing ``[C, A]``, and their ``likeness``
+    ``[C, C]`` to each other."""
+
+    insertions: list[Insertion]
+    short: Floats
+    likeness: Floats
+
+
 class Adaptive:
     """Plans rounds of insertions for ``scenes`` up to ``reach``; ``learn`` from the rows of each round before the next
     ``plan``. The same seed and rows give the same plans."""
@@ -151,23 +185,27 @@ class Adaptive:
         self._prey = {scene.image: _Prey.of(scene, oracle) for scene in scenes if scene.offers}
         self._reach, self._seed = reach, seed
         self._spread = Spread()
-        self._round = 0
-        self._expected: dict[Insertion, float] = {}
-        self._known: dict[int, tuple[list[Insertion], Floats, Floats]] = {}
+        self._calibration = Calibration()
+        self._expected: dict[Insertion, tuple[Floats, float]] = {}
+        self._options: dict[int, _Options] = {}
 
     def plan(self, most: int) -> list[Insertion]:
         """Up to ``most`` insertions, the most promising first."""
-        self._round += 1
-        best: list[tuple[float, int, Insertion]] = []
+        best: list[tuple[float, int, int]] = []
         for image, prey in self._prey.items():
-            if image not in self._known:
-                self._known[image] = self._candidates(prey)
-            best += [(-value, image, chosen) for value, chosen in self._chosen(prey, *self._known[image])]
-        best.sort(key=lambda item: item[:2])
-        for worth, image, insertion in best[:most]:
-            self._known.pop(image, None)
-            self._expected[insertion] = -worth / self._prey[image].trust.factor
-        return [insertion for _, _, insertion in best[:most]]
+            if image not in self._options:
+                self._options[image] = self._look_around(prey)
+            best += [(-worth, image, chosen) for worth, chosen in self._chosen(prey, self._options[image])]
+        best = sorted(best)[:most]
+        plan = []
+        for worth, image, chosen in best:
+            options = self._options[image]
+            insertion = options.insertions[chosen]
+            self._expected[insertion] = options.short[chosen], -worth / self._prey[image].trust.factor
+            plan.append(insertion)
+        for _, image, _ in best:  # what is learnt there changes what is expected there
+            self._options.pop(image, None)
+        return plan
 
     def learn(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in the rows of insertions, in order."""
@@ -179,41 +217,44 @@ class Adaptive:
             moved = prey.record(insertion, np.array(row["standing"], dtype=np.float64))
             bins = self._spread.bins(prey.tried[-1:], prey.boxes, prey.faint)
             self._spread.learn(bins, moved[None, :])
-            left = prey.weight.copy()
-            self._discount(prey, row["changes"])
-            prey.trust.learn(self._expected.pop(insertion, 0.0), float((left - prey.weight)[prey.weight == 0].sum()))
+            live = prey.weight > 0
+            hit = self._hits(prey, row["changes"])
+            short, expected = self._expected.pop(insertion)
+            self._calibration.learn(short, prey.faint, live, hit)
+            prey.trust.learn(expected, float((hit & live).sum()))
 
-    def _discount(self, prey: _Prey, changes: Sequence[Mapping[str, Any]]) -> None:
-        """What was found is worth nothing a second time; what the control does too is worth half as much."""
+    def _hits(self, prey: _Prey, changes: Sequence[Mapping[str, Any]]) -> Bools:
+        """Which things ``[A]`` failed by the inserted object's doing. What was found is worth nothing a second time;
+        what the control does too is worth half as much."""
+        hits = np.zeros(len(prey.index), dtype=np.bool_)
         for change in changes:
             if change["flickers"] or not change["counts"]:
                 continue
             if change["type"] == EXTRA:
-                box = np.array([[change[name] for name in BOX]])
-                hit = prey.faint & (prey.labels == change["label"]) & (intersection(prey.boxes, box)[:, 0] > 0)
+                overlap = iou(prey.boxes, [[change[name] for name in BOX]])[:, 0]
+                same = prey.faint & (prey.labels == change["label"]) & (overlap >= 0.3)
             else:
-                hit = ~prey.faint & (prey.index == self._detection(prey, change["thing"]))
-            prey.weight[hit] *= 0.0 if change["attributable"] else 0.5
+                same = ~prey.faint & (prey.index == self._detection(prey, change["thing"]))
+            prey.weight[same] *= 0.0 if change["attributable"] else 0.5
+            hits |= same & change["attributable"]
+        return hits
 
     @staticmethod
     def _detection(prey: _Prey, thing: int) -> int:
         """Index among all detections of number ``thing`` above the threshold."""
         return int(np.flatnonzero(prey.scene.before.scores >= prey.scene.score)[thing])
 
-    def _candidates(self, prey: _Prey) -> tuple[list[Insertion], Floats, Floats]:
-        """Places to choose from, with what is expected of each: probabilities of failure ``[C, A]`` and likeness
-        ``[C, C]``. Drawn anew after each visit, from the seed."""
+    def _look_around(self, prey: _Prey) -> "_Options":
+        """Places to choose from, drawn anew after each visit, from the seed."""
         generator = np.random.default_rng([self._seed, 6, prey.scene.image, prey.visits])
         prey.visits += 1
         found = [*_beside(prey, self._reach, generator), *_nearby(prey, generator)]
-        if not found:
-            return [], np.zeros((0, 0)), np.zeros((0, 0))
-        boxes = np.array([insertion.box for insertion in found], dtype=np.float64)
+        boxes = np.array([insertion.box for insertion in found], dtype=np.float64).reshape(-1, 4)
         kinds = np.array([insertion.cutout for insertion in found], dtype=np.int64)
-        return found, self._chances(prey, boxes, kinds), _alike(boxes, kinds, boxes, kinds)
+        return _Options(found, self._short(prey, boxes, kinds), _alike(boxes, kinds, boxes, kinds))
 
-    def _chances(self, prey: _Prey, boxes: Floats, kinds: Ints) -> Floats:
-        """Probability ``[C, A]`` that each thing fails under each candidate."""
+    def _short(self, prey: _Prey, boxes: Floats, kinds: Ints) -> Floats:
+        """How many standard deviations ``[C, A]`` each thing is expected to fall short of failing."""
         mean, spread = self._spread.of(self._spread.bins(boxes, prey.boxes, prey.faint))
         certain = np.zeros(len(boxes))
         if len(prey.tried):
@@ -228,22 +269,21 @@ class Adaptive:
             spread = spread * np.sqrt(own)
             certain = np.einsum("cn,nc->c", cross, solved[:, things:])
         deviation = spread * np.sqrt(np.clip(1 - certain, _NOISE, 1.0))[:, None]
-        return np.asarray(1 / (1 + np.exp(np.clip(_STEEP * (prey.need - mean) / deviation, -50, 50))))
+        return np.asarray((prey.need - mean) / deviation)
 
-    def _chosen(
-        self, prey: _Prey, found: list[Insertion], chances: Floats, likeness: Floats
-    ) -> Iterable[tuple[float, Insertion]]:
+    def _chosen(self, prey: _Prey, options: "_Options") -> Iterable[tuple[float, int]]:
         """The best few of one background: each is worth the new failures expected of it, given those before it."""
         weight = prey.weight.copy()
-        allowed = np.ones(len(found))
-        for _ in range(min(_PER_SCENE, len(found))):
+        chances = self._calibration.chances(options.short, prey.faint)
+        allowed = np.ones(len(chances))
+        for _ in range(min(_PER_SCENE, len(chances))):
             worth = allowed * (chances @ weight)
             best = int(worth.argmax())
             if worth[best] <= 0:
                 return
-            yield float(worth[best]) * prey.trust.factor, found[best]
+            yield float(worth[best]) * prey.trust.factor * (1 + 1 / np.sqrt(1 + len(prey.tried))), best
             weight *= 1 - chances[best]
-            allowed *= 1 - likeness[best]
+            allowed *= 1 - options.likeness[best]
 
 
 def _alike(boxes: Floats, kinds: Ints, others: Floats, other_kinds: Ints) -> Floats:
@@ -257,25 +297,47 @@ def _alike(boxes: Floats, kinds: Ints, others: Floats, other_kinds: Ints) -> Flo
 
 
 def _beside(prey: _Prey, reach: int, generator: np.random.Generator) -> list[Insertion]:
-    """Candidates in rings around things that are still worth something, for random offers."""
+    """Candidates in rings around things that are still worth something, for random offers, large ones more often."""
     scene = prey.scene
     promising = np.flatnonzero(prey.weight > 0)
-    if not promising.size:
+    offers = [offer for offer in scene.offers if offer.level <= reach]
+    if not promising.size or not offers:
         return []
     odds = np.exp(-0.7 * prey.need[promising])  # things that need little come up more often
-    found: list[Insertion] = []
-    for thing in generator.choice(promising, size=_CANDIDATES - _NEARBY, p=odds / odds.sum()).tolist():
-        label = int(prey.labels[thing])
-        offers = [o for o in scene.offers if o.level <= reach and (reach >= 3 or o.label in (label, -1))]
-        if not offers:
-            continue
-        offer = offers[int(generator.integers(len(offers)))]
-        target = int(prey.index[thing])
-        wide = WIDE if reach >= 3 and generator.random() < 0.2 else generator.choice([0.3, 1.0])
-        placed = scene.place(offer, target, ring(prey.boxes[thing], offer.size, generator, count=6, wide=float(wide)))
-        if placed is not None:
-            found.append(placed)
-    return found
+    things = generator.choice(promising, size=_CANDIDATES, p=odds / odds.sum())
+    sizes = np.array([offer.size for offer in offers], dtype=np.float64)
+    chosen = generator.choice(len(offers), size=_CANDIDATES, p=sizes.prod(axis=1) / sizes.prod(axis=1).sum())
+    if reach < 3:  # only beside its own label, as the paper has it, or with a label that the image does not have
+        labels = np.array([offer.label for offer in offers])[chosen]
+        fits = (labels == prey.labels[things]) | (labels < 0)
+        things, chosen = things[fits], chosen[fits]
+    wide = generator.choice([0.3, 1.0, WIDE if reach >= 3 else 1.0], size=len(things), p=[0.45, 0.4, 0.15])
+    corners = _rings(prey.boxes[things], sizes[chosen], wide, generator)
+    boxes = np.concatenate([corners, corners + sizes[chosen].astype(np.int64)], axis=1).astype(np.float64)
+    good = np.flatnonzero(free(boxes, scene.firm, scene.width, scene.height))
+    return [
+        Insertion(
+            scene.image,
+            offers[chosen[i]].cutout,
+            (int(corners[i, 0]), int(corners[i, 1])),
+            offers[chosen[i]].size,
+            int(prey.index[things[i]]),
+            offers[chosen[i]].level,
+        )
+        for i in good.tolist()
+    ]
+
+
+def _rings(targets: Floats, sizes: Floats, wide: Floats, generator: np.random.Generator) -> Ints:
+    """A place ``[N, 2]`` in the ring around each of ``targets`` ``[N, 4]``: as ``placement.ring``, all at once, and
+    uniform over its four sides instead of its area."""
+    half_target, half_own = (targets[:, 2:] - targets[:, :2]) / 2, sizes / 2
+    inner, outer = half_target + half_own, half_target + (1 + wide)[:, None] * half_own
+    inside = generator.uniform(-1, 1, sizes.shape) * outer
+    beyond = generator.choice([-1.0, 1.0], len(sizes))[:, None] * generator.uniform(inner, outer)
+    across = generator.integers(0, 2, len(sizes))[:, None] == np.array([0, 1])
+    offset = np.where(across, beyond, inside)
+    return np.rint((targets[:, :2] + targets[:, 2:]) / 2 + offset - half_own).astype(np.int64)
 
 
 def _nearby(prey: _Prey, generator: np.random.Generator) -> list[Insertion]:

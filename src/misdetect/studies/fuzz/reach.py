@@ -22,7 +22,7 @@ from misdetect.data.pool import Pool
 from misdetect.detections import Detections
 from misdetect.studies.fuzz.rows import Insertion, detections_of
 
-SIZES = (0.7, 0.5, 1.4)
+SIZES = (0.7, 0.5, 1.4, 1.8)
 """Level 1: shares of the mean width and height."""
 VARIETY = 3
 """Level 1: how many objects of a label are offered, the most similar first."""
