@@ -114,6 +114,15 @@ def test_everything_is_counted_once_and_sums_agree(tmp_path, miss, inside):
     assert missed == sum(document["mechanisms"].values()) == sum(document["tide"].values())
     assert missed == sum(count for _, _, count in document["sankey"])
     assert set(document["tide"]) == set(TIDE_TYPES)
+    for entry in document["images"]:
+        lost = [not r["found"] for r in rows if r["kind"] == "object" and r["image"] == entry["image"]]
+        assert (
+            (entry["objects"], entry["missed"])
+            == (len(lost), sum(lost))
+            == (len(lost), sum(entry["mechanisms"].values()))
+        )
+        low, high = entry["interval"]
+        assert 0 <= low <= entry["miss_rate"] == sum(lost) / len(lost) <= high <= 1
     for name, count in document["mechanisms"].items():
         assert sum(document["reasons"].get(name, {}).values()) == count
         assert sum(c["mechanisms"][name] for c in document["by_class"].values()) == count

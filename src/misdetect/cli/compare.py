@@ -1,0 +1,222 @@
+"""``misdetect compare``: finished runs side by side, what differs in their settings first."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from misdetect.cli.shell import Document, Json, Seed, messages, plain_table, present
+from misdetect.engine.store import write_atomically
+from misdetect.errors import BadSpec
+from misdetect.report.comparison import Opened, numbers, open_runs, settings_of
+from misdetect.report.explain_figures import comparison_page, distributions, whiskers
+from misdetect.report.figures import save_png, stacked
+from misdetect.studies.explain.compare import Judged, compared, side_by_side
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Finished runs of one study; or documents of `score --json`.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the figures (PNG, interactive HTML) and the document.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", min=1, max=99.9, help="Of the intervals, in percent.")
+    ] = 90,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Finished runs of one study side by side: what differs in their settings, their numbers, shared misses."""
+    if out is not None and ((out / "run.json").exists() or (out.exists() and not out.is_dir())):
+        raise BadSpec(f"--out {out}: this is a run directory or a file; expected another folder for the comparison.")
+    opened = open_runs(runs)
+    document = compare_runs(opened, confidence / 100, seed)
+    document |= {"out": None if out is None else str(out), "pictures": []}
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        if document["study"] == "explain":
+            document["pictures"] = [str(path) for path in draw(document, out)]
+        text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
+        write_atomically(out / "compare.json", text.encode())
+    for note in document["notes"]:
+        messages().print(f"note: {note}", markup=False)
+    present(document, json, show)
+
+
+def compare_runs(opened: list[Opened], confidence: float, seed: int) -> dict[str, Any]:
+    """The JSON-able document: ``runs``, ``settings``, ``differing_settings``, and what the study has to say."""
+    common, differing = settings_of(opened)
+    study = opened[0].study
+    document: dict[str, Any] = {
+        "study": study,
+        "settings": common,
+        "differing_settings": differing,
+        "resampling": {"confidence": confidence, "seed": seed},
+    }
+    notes = [note for each in opened for note in each.notes]
+    entries: list[dict[str, Any]] = [{"name": each.name, "path": str(each.path)} for each in opened]
+    if study == "explain":
+        judged = {each.name: Judged.of(_run(each), confidence=confidence, seed=seed) for each in opened}
+        document |= compared(judged, confidence=confidence, seed=seed)
+        for entry, each in zip(entries, opened, strict=True):
+            entry |= {"detector": each.settings.get("detector.spec"), "data": each.settings.get("data.spec")}
+            entry |= {"images": len(_run(each).done()), "failed": _run(each).errors().num_rows}
+            entry |= judged[each.name].document
+    else:
+        found = [numbers(each, confidence, seed) for each in opened]
+        names = dict.fromkeys(name for each in found for name in each)
+        document["numbers"] = {name: [each.get(name) for each in found] for name in names}
+        document |= {"paired": False, "notes": []}
+        document["why_not_paired"] = [f"runs of {study} are set side by side only; objects are paired for explain"]
+    return document | {"runs": entries, "notes": notes + document["notes"]}
+
+
+def _run(opened: Opened) -> Any:
+    assert opened.run is not None, "explain runs are directories"
+    return opened.run
+
+
+def draw(document: Document, out: Path) -> list[Path]:
+    """Fig. 5 as ``compare.png`` and ``compare.html``; nothing where no run missed anything."""
+    if not any(run["missed"] for run in document["runs"]):
+        return []
+    rows = side_by_side({run["name"]: run for run in document["runs"]})
+    picture = stacked([distributions(rows), whiskers(document["mechanisms"])], gap=16)
+    return [save_png(out / "compare.png", picture), comparison_page(document, out / "compare.html")]
+
+
+def show(console: Console, document: Document) -> None:
+    """The document for a person: what differs, then the numbers, then the differences to the first run."""
+    names = [run["name"] for run in document["runs"]]
+    _show_settings(console, document, names)
+    if document["study"] == "explain":
+        _show_explain(console, document, names)
+    else:
+        console.print(_numbers(document, names))
+    for path in document["pictures"]:
+        console.print(Text(f"Picture: {path}"))
+
+
+def _show_settings(console: Console, document: Document, names: list[str]) -> None:
+    named = {each["setting"] for each in document["differing_settings"]}
+    differing = [each for each in document["differing_settings"] if not _implied(each["setting"], named)]
+    shown = [each for each in differing if _tells(each)]
+    if shown:
+        table = plain_table("What differs in the settings", "setting", *names, wrapped=names)
+        for each in shown:
+            table.add_row(Text(each["setting"]), *(Text(_brief(value)) for value in each["values"]))
+        console.print(table)
+    elif not differing:
+        console.print("The runs do not differ in any setting.")
+    if rest := len(differing) - len(shown):
+        console.print(f"and {rest} setting{'s' * (rest > 1)} that only some of the detectors have (see --json)")
+    same = {key: value for key, value in document["settings"].items() if key.split(".")[0] in ("settings", "data")}
+    told = [
+        f"{key.split('.', 1)[1]} {_brief(value)}"
+        for key, value in same.items()
+        if value is not None and not key.endswith("fingerprint")
+    ]
+    console.print(Text(f"\nThe same: {', '.join(told) or 'nothing'}"))
+
+
+def _implied(setting: str, named: set[str]) -> bool:
+    """A fingerprint that differs tells something only where what it is of has the same name."""
+    stem = setting.removesuffix("fingerprint")
+    return stem != setting and bool({f"{stem}spec", stem.rstrip("_")} & named)
+
+
+def _tells(each: dict[str, Any]) -> bool:
+    """That only one kind of detector has a setting tells little beside its name."""
+    known = {json_format.dumps(value, sort_keys=True) for value in each["values"] if value is not None}
+    return len(known) > 1 or not each["setting"].startswith("detector_settings.")
+
+
+def _brief(value: Any) -> str:
+    text = "–" if value is None else value if isinstance(value, str) else json_format.dumps(value)
+    return text if len(text) <= 160 else text[:157] + "…"
+
+
+def _show_explain(console: Console, document: Document, names: list[str]) -> None:
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    if document["paired"]:
+        console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
+    console.print(_misses(document, names))
+    console.print(_differences(document, names[0]))
+    if document["shared_misses"]:
+        console.print(_shared(document, names[0]))
+    if document["missed_by"]:
+        spread = ", ".join(f"{n} by {i or 'none'}" for i, n in enumerate(document["missed_by"]))
+        console.print(f"\nObjects missed by how many of the runs: {spread}")
+
+
+def _misses(document: Document, names: list[str]) -> Table:
+    percent = f"{100 * document['resampling']['confidence']:g}"
+    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
+    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
+    runs = document["runs"]
+    table.add_row("objects", *(str(run["objects"]) for run in runs))
+    table.add_row("missed", *(str(run["missed"]) for run in runs))
+    table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
+    for name, entries in document["mechanisms"].items():
+        table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
+    return table
+
+
+def _differences(document: Document, first: str) -> Table:
+    others = [each for each in document["differences"] if each["first"] == first]
+    title = f"Misses per 100 objects, more (+) or fewer (-) than {first}; * the interval excludes 0"
+    names = [each["second"] for each in others]
+    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
+    table.add_row("missed", *(_change(each["miss_rate"]) for each in others))
+    for name in document["mechanisms"]:
+        rates = (each["mechanisms"].get(name) for each in others)
+        table.add_row(name, *(_change(rate and rate["rate"]) for rate in rates))
+    return table
+
+
+def _shared(document: Document, first: str) -> Table:
+    others = [each for each in document["shared_misses"] if each["first"] == first]
+    names = [each["second"] for each in others]
+    table = plain_table(f"The same objects in {first} and in", "", *(f">{name}" for name in names), wrapped=names)
+    for said, key in (
+        ("found by both", "both_found"),
+        ("missed by both", "missed_by_both"),
+        ("missed by the first only", "only_first_missed"),
+        ("missed by the other only", "only_second_missed"),
+    ):
+        table.add_row(said, *(str(each[key]) for each in others))
+    table.add_row("McNemar's p", *(f"{each['p']:.2g}" for each in others))
+    return table
+
+
+def _numbers(document: Document, names: list[str]) -> Table:
+    table = plain_table(f"Numbers of {document['study']}", "", *(f">{name}" for name in names), wrapped=names)
+    for name, entries in document["numbers"].items():
+        table.add_row(Text(name), *(_number(entry) for entry in entries))
+    return table
+
+
+def _number(entry: Any) -> str:
+    if entry is None or entry["value"] is None:
+        return "–"
+    value, ends = entry["value"], entry["interval"]
+    text = str(value) if isinstance(value, int) else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
+    return text if ends is None else f"{text} {ends[0]:.0f}..{ends[1]:.0f}"
+
+
+def _cell(value: float | None, ends: list[float] | None) -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f}" + ("" if ends is None else f" {100 * ends[0]:.0f}..{100 * ends[1]:.0f}")
+
+
+def _change(entry: Any) -> str:
+    if entry is None:
+        return "–"
+    ends = entry["interval"]
+    told = "" if ends is None else f" {100 * ends[0]:.1f}..{100 * ends[1]:.1f}"
+    return f"{100 * entry['difference']:+.1f}{told}{'*' if entry['certain'] else ' '}"
