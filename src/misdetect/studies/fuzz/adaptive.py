@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Bools, Floats, Ints, area, gaps, iou
-from misdetect.compose.placement import boxes_at, free
+from misdetect.compose.placement import free
 from misdetect.metrics.metamorphic import EXTRA, Oracle
-from misdetect.studies.fuzz.reach import WIDE, Scene
+from misdetect.studies.fuzz.reach import WIDE, Offer, Scene
 from misdetect.studies.fuzz.rows import BOX, Insertion
 
 _CANDIDATES = 240
@@ -30,9 +30,9 @@ _TRUSTED = 20.0
 """How many outcomes it takes to trust a bin as much as the logistic curve that it starts from."""
 _BACK, _FORTH = 0.5, 4.0
 _NOISE = 0.05
-_GAPS = np.array([0.05, 0.25, 0.6, 1.2])
-_SIZES = np.array([0.5, 2.0])
-_FIRST_SPREAD = np.array([0.4, 0.35, 0.2, 0.15, 0.08])[:, None] * np.array([0.5, 1.0, 2.0])
+_GAPS = np.array([0.03, 0.1, 0.3, 0.8])
+_SIZES = np.array([0.5, 3.0, 15.0])
+_FIRST_SPREAD = np.array([0.4, 0.35, 0.2, 0.15, 0.08])[:, None] * np.array([0.5, 1.0, 1.5, 2.0])
 """How far (standard deviation, log-odds) a score moves, by distance and relative size, before anything is known. This
 is worth ``_WORTH`` looks."""
 _WORTH = 30.0
@@ -311,21 +311,9 @@ def _beside(prey: _Prey, reach: int, generator: np.random.Generator) -> list[Ins
         labels = np.array([offer.label for offer in offers])[chosen]
         fits = (labels == prey.labels[things]) | (labels < 0)
         things, chosen = things[fits], chosen[fits]
-    wide = generator.choice([0.3, 1.0, WIDE if reach >= 3 else 1.0], size=len(things), p=[0.45, 0.4, 0.15])
+    wide = generator.choice([0.05, 0.2, 1.0, WIDE if reach >= 3 else 1.0], size=len(things), p=[0.5, 0.25, 0.15, 0.1])
     corners = _rings(prey.boxes[things], sizes[chosen], wide, generator)
-    boxes = np.concatenate([corners, corners + sizes[chosen].astype(np.int64)], axis=1).astype(np.float64)
-    good = np.flatnonzero(free(boxes, scene.firm, scene.width, scene.height))
-    return [
-        Insertion(
-            scene.image,
-            offers[chosen[i]].cutout,
-            (int(corners[i, 0]), int(corners[i, 1])),
-            offers[chosen[i]].size,
-            int(prey.index[things[i]]),
-            offers[chosen[i]].level,
-        )
-        for i in good.tolist()
-    ]
+    return _placed(scene, [offers[i] for i in chosen.tolist()], corners, prey.index[things])
 
 
 def _rings(targets: Floats, sizes: Floats, wide: Floats, generator: np.random.Generator) -> Ints:
@@ -348,19 +336,27 @@ def _nearby(prey: _Prey, generator: np.random.Generator) -> list[Insertion]:
     share = np.where(live, prey.moved / np.maximum(prey.need, 0.05), -np.inf)
     if not live.any() or share.max() < 0.2:
         return []
-    rows = np.argsort(-share.max(axis=1), kind="stable")[:3]
-    found = []
-    for turn in range(_NEARBY):
-        box = prey.tried[rows[turn % len(rows)]]
-        kind = int(prey.kinds[rows[turn % len(rows)]])
-        same = [offer for offer in scene.offers if offer.cutout == kind]
-        choices = same if generator.random() < 0.7 and same else list(scene.offers)
-        offer = choices[int(generator.integers(len(choices)))]
-        size = box[2:] - box[:2]
-        centre = (box[:2] + box[2:]) / 2 + generator.normal(0, 0.2, 2) * size
-        corners: Ints = np.rint(centre[None] - np.array(offer.size) / 2).astype(np.int64)
-        if free(boxes_at(corners, offer.size), scene.firm, scene.width, scene.height)[0]:
-            at = (int(corners[0, 0]), int(corners[0, 1]))
-            target = int(prey.index[int(share[rows[turn % len(rows)]].argmax())])
-            found.append(Insertion(scene.image, offer.cutout, at, offer.size, target, offer.level))
-    return found
+    rows = np.argsort(-share.max(axis=1), kind="stable")[np.arange(_NEARBY) % 3 % len(share)]
+    kinds = np.array([offer.cutout for offer in scene.offers])
+    sizes = np.array([offer.size for offer in scene.offers], dtype=np.int64)
+    same = (kinds[None, :] == prey.kinds[rows, None]) | (generator.random(_NEARBY) < 0.3)[:, None]
+    chosen = np.where(same, generator.random(same.shape), -1.0).argmax(axis=1)
+    boxes = prey.tried[rows]
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2 + generator.normal(0, 0.2, (_NEARBY, 2)) * (boxes[:, 2:] - boxes[:, :2])
+    corners: Ints = np.rint(centres - sizes[chosen] / 2).astype(np.int64)
+    targets = prey.index[share[rows].argmax(axis=1)]
+    return _placed(scene, [scene.offers[i] for i in chosen.tolist()], corners, targets)
+
+
+def _placed(scene: Scene, offers: Sequence[Offer], corners: Ints, targets: Ints) -> list[Insertion]:
+    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` beside detections ``targets`` ``[N]``, those that may lie there."""
+    sizes = np.array([offer.size for offer in offers], dtype=np.int64).reshape(-1, 2)
+    boxes = np.concatenate([corners, corners + sizes], axis=1).astype(np.float64)
+    good = np.flatnonzero(free(boxes, scene.firm, scene.width, scene.height)).tolist()
+    places, beside = corners.tolist(), targets.tolist()
+    return [
+        Insertion(
+            scene.image, offers[i].cutout, (places[i][0], places[i][1]), offers[i].size, beside[i], offers[i].level
+        )
+        for i in good
+    ]

@@ -1,7 +1,7 @@
 """A campaign opened again from its run directory: to replay one of its cases, or to export what failed."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ from misdetect.data.pool import load_pool
 from misdetect.detections import Detections, Truth
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, RunMismatch
-from misdetect.metrics.metamorphic import Change, Oracle, compare
+from misdetect.metrics.metamorphic import Change, Oracle, compare, same_extra
 from misdetect.picture import Picture, Pixels
 from misdetect.studies.fuzz.results import Campaign
-from misdetect.studies.fuzz.rows import CLEAN, Insertion, change_of, detections_of
+from misdetect.studies.fuzz.rows import CLEAN, WATCH, Insertion, change_of
 from misdetect.studies.fuzz.settings import Fuzzing
 from misdetect.studies.fuzz.study import FuzzStudy
 
@@ -38,36 +38,56 @@ def open_campaign(path: Path) -> tuple[Run, FuzzStudy]:
         raise RunMismatch(
             f"the pool {settings['pool']} has changed since {path} was run; its cases cannot be replayed."
         )
-    study = FuzzStudy(data["spec"], pool, settings["names"], fuzzing_of(settings), data["limit"])
+    # a row says what was inserted; what else might have been (which takes a look at the data) is not asked again
+    fuzzing = replace(fuzzing_of(settings), reach=0)
+    study = FuzzStudy(data["spec"], pool, settings["names"], fuzzing, data["limit"])
     if study.data.fingerprint != data["fingerprint"]:
         raise RunMismatch(f"the data {data['spec']} has changed since {path} was run; its cases cannot be replayed.")
     return run, study
 
 
-def find_case(run: Run, case: str) -> tuple[dict[str, Any], Detections]:
-    """The row of ``case`` (its name, or its number) and the detections on its background."""
-    number = int(case) if case.isdecimal() else -1
+def find_case(run: Run, case: str) -> dict[str, Any]:
+    """The row of ``case`` (its name, or its number); of a search that got nowhere, the row that it started from."""
+    number = int(case) if case.isdecimal() and len(case) < 18 else -1
     rows = run.query('SELECT * FROM rows WHERE "case" = ? OR case_index = ?', [case, number]).to_pylist()
     if not rows:
-        raise BadData(f"{run.path} has no case {case!r}.")
-    if rows[0]["phase"] == CLEAN:
+        raise BadData(f"{run.path} has no case {case!r}; fuzz prints their names, such as insertion/120.")
+    row: dict[str, Any] = rows[0]
+    if row["phase"] == CLEAN:
         raise BadData(f"case {case!r} of {run.path} is a background without any edit; name an insertion.")
-    row = rows[0]
-    if row["found"] is None and row["origin"] is not None:  # the search did not get anywhere
+    if row["failed"] is None:
+        raise BadData(f"case {case!r} of {run.path} was not asked about, being unnatural; there is nothing to replay.")
+    if row["found"] is None and row["origin"] is not None:
         return find_case(run, str(row["origin"]))
-    image = row["image"]
-    clean = run.query("SELECT detections FROM rows WHERE phase = ? AND image = ?", [CLEAN, image]).to_pylist()
-    return row, detections_of(clean[0]["detections"])
+    return row
 
 
 def replay_changes(
     study: FuzzStudy, row: Mapping[str, Any], before: Detections, after: Detections
 ) -> tuple[list[Change], bool]:
-    """What ``after`` (the detector's answer now) changes, and whether that is what the row says."""
-    changes = compare(before, after, Insertion.of_row(row).box, study.fuzzing.oracle)
-    stored = [change_of(record) for record in row["changes"] or ()]
-    same = len(changes) == len(stored) and all(now.same_as(then) for now, then in zip(changes, stored, strict=True))
+    """What the edit of ``row`` changes now, from ``before`` to ``after``, and whether that is what the row says.
+
+    It is where both have the same failures: what the oracle forgives or what only flickers is left out, unless the run
+    counts flicker. They are compared by type, class and box, since another detector lists its detections otherwise.
+    """
+    oracle = study.fuzzing.oracle
+    changes = compare(before.above(min(WATCH, oracle.low)), after, Insertion.of_row(row).box, oracle)
+    now = [change for change in changes if _fails(study, change)]
+    then = [change for change in map(change_of, row["changes"] or ()) if _fails(study, change)]
+    same = all(any(map(_like(one), then)) for one in now) and all(any(map(_like(one), now)) for one in then)
     return changes, same
+
+
+def _fails(study: FuzzStudy, change: Change) -> bool:
+    return change.counts and (study.fuzzing.count_flicker or not change.flickers)
+
+
+def _like(one: Change) -> Callable[[Change], bool]:
+    def compared(other: Change) -> bool:
+        same = one.type == other.type and one.became == other.became
+        return same and same_extra(one.label, one.box, other.label, other.box)
+
+    return compared
 
 
 class _Drawn:

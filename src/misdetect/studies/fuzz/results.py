@@ -180,6 +180,7 @@ def _relocation(rows: Sequence[Row]) -> dict[str, Any]:
     bins = {f"{100 * a:.0f}-{100 * b:.0f}": int(n) for a, b, n in zip(edges, edges[1:], counts, strict=False)}
     return {
         "tried": len(rows),
+        "queries": sum(row["queries"] for row in rows),
         "moved": len(moved),
         "arrived": int(arrived.sum()),
         "arrived_share": _share(float(arrived.sum()), len(moved)),
@@ -220,6 +221,8 @@ def _noise(clean: Sequence[Row]) -> dict[str, int]:
 def _intervals(campaign: Campaign) -> dict[str, list[float | None]]:
     """Percentile intervals over backgrounds."""
     images = {row["image"]: i for i, row in enumerate(campaign.clean)}
+    if not images:  # a budget that was spent before it began
+        return {name: [None, None] for name in ("failure_rate", "attributable_per_1000")}
     columns = np.zeros((len(images), 4))  # queries, insertions, failures, attributable
     for row in (*campaign.clean, *campaign.asked, *campaign.relocations, *campaign.shrunk):
         columns[images[row["image"]], 0] += row["queries"]
