@@ -29,9 +29,13 @@ _STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0])
 _TRUSTED = 20.0
 """How many outcomes it takes to trust a bin as much as the logistic curve that it starts from."""
 _BACK, _FORTH = 0.5, 4.0
+"""Movements away from and towards failure are cut here (log-odds)."""
 _NOISE = 0.05
+"""Variance of the same edit's effect, as a share of the prior's."""
 _GAPS = np.array([0.03, 0.1, 0.3, 0.8])
+"""Bins of distance, in sizes (roots of the area) of what is inserted."""
 _SIZES = np.array([0.5, 3.0, 15.0])
+"""Bins of its area over the thing's."""
 _FIRST_SPREAD = np.array([0.4, 0.35, 0.2, 0.15, 0.08])[:, None] * np.array([0.5, 1.0, 1.5, 2.0])
 """How far (standard deviation, log-odds) a score moves, by distance and relative size, before anything is known. This
 is worth ``_WORTH`` looks."""
@@ -191,19 +195,20 @@ class Adaptive:
 
     def plan(self, most: int) -> list[Insertion]:
         """Up to ``most`` insertions, the most promising first."""
-        best: list[tuple[float, int, int]] = []
+        best: list[tuple[float, float, int, int]] = []
         for image, prey in self._prey.items():
             if image not in self._options:
                 self._options[image] = self._look_around(prey)
-            best += [(-worth, image, chosen) for worth, chosen in self._chosen(prey, self._options[image])]
+            appeal = prey.trust.factor * (1 + 1 / np.sqrt(1 + len(prey.tried)))  # what was seldom tried is tried sooner
+            best += [(-appeal * w, w, image, chosen) for w, chosen in self._chosen(prey, self._options[image])]
         best = sorted(best)[:most]
         plan = []
-        for worth, image, chosen in best:
+        for _, worth, image, chosen in best:
             options = self._options[image]
             insertion = options.insertions[chosen]
-            self._expected[insertion] = options.short[chosen], -worth / self._prey[image].trust.factor
+            self._expected[insertion] = options.short[chosen], worth
             plan.append(insertion)
-        for _, image, _ in best:  # what is learnt there changes what is expected there
+        for *_, image, _ in best:  # what is learnt there changes what is expected there
             self._options.pop(image, None)
         return plan
 
@@ -281,7 +286,7 @@ class Adaptive:
             best = int(worth.argmax())
             if worth[best] <= 0:
                 return
-            yield float(worth[best]) * prey.trust.factor * (1 + 1 / np.sqrt(1 + len(prey.tried))), best
+            yield float(worth[best]), best
             weight *= 1 - chances[best]
             allowed *= 1 - options.likeness[best]
 
