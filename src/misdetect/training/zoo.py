@@ -37,7 +37,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
 }
 """By architecture family, for rooms."""
-BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 3_000, "retinanet": 3_500, "yolox": 5_000}
+BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000}
 """One bicycle per image, always much the same: learnt in fewer steps."""
 TRAINING_IMAGES = 16_000
 
