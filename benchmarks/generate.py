@@ -1,7 +1,8 @@
 """Images per second and core of the procedural data sets, with masks and truth.
 
 ``python benchmarks/generate.py [--json]`` draws each data set at its own size on one thread and reports CPU time, which
-neither waits for nor counts what else the machine does. The best of several rounds is the one least disturbed.
+neither waits for nor counts what else the machine does. The best of several rounds is the one least disturbed. Images
+that build the textures and patterns, once per process, are drawn before the clock starts.
 """
 
 import argparse
@@ -14,16 +15,18 @@ from misdetect.data.bikes import load_bikes
 from misdetect.data.rooms import load_rooms
 from misdetect.spec import Spec
 
+WARM_UP = 100
+
 
 def rate(load, spec: str, rounds: int, images: int) -> dict[str, float]:
     """Images per CPU second: the best and the middle round of ``rounds``, each of ``images`` new images."""
-    data = load(Spec.parse(f"{spec},count={rounds * images + 20}"))
-    for index in range(20):
-        data[index].image  # noqa: B018  builds the textures, once per process
+    data = load(Spec.parse(f"{spec},count={WARM_UP + rounds * images}"))
+    for index in range(WARM_UP):
+        data[index].image  # noqa: B018
     rates = []
     for r in range(rounds):
         start = time.process_time()
-        for index in range(20 + r * images, 20 + (r + 1) * images):
+        for index in range(WARM_UP + r * images, WARM_UP + (r + 1) * images):
             sample = data[index]
             sample.image  # noqa: B018
             len(sample.truth)

@@ -20,18 +20,19 @@ VERSION = 2
 SIZE = REFERENCE
 
 
-def make_bike(dice: Dice, size: int) -> Made:
-    """One bicycle at ``size`` pixels with all its 22 parts annotated, labels in the order of ``PARTS``."""
+def make_bike(dice: Dice, size: int, first: int) -> Made:
+    """One bicycle at ``size`` pixels with all its 22 parts annotated, labels and ids in the order of ``PARTS``."""
     portrait = portray(assemble(dice), size)
     boxes = np.array(portrait.likely, dtype=np.float64)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     segments: list[Segment] = [None] * len(PARTS)
     present = [k for k, state in enumerate(portrait.states) if state not in (ABSENT, OCCLUDED)]
-    tight, masks, pixels = regions(portrait.owners, [k + 1 for k in present])
-    for k, box, mask, count in zip(present, tight, masks, pixels, strict=True):
+    tight, shapes, pixels = regions(portrait.owners, [k + 1 for k in present])
+    for k, box, mask, count in zip(present, tight, shapes, pixels, strict=True):
         boxes[k], segments[k], areas[k] = box, mask, count
     labels = np.arange(len(PARTS), dtype=np.int64)
-    truth = Truth(boxes, labels, labels, areas=areas, states=portrait.states, masks=Masks(segments, size, size))
+    masks = Masks(segments, size, size)
+    truth = Truth(boxes, labels, labels + first, areas=areas, states=portrait.states, masks=masks)
     return Made(portrait.image, truth)
 
 

@@ -16,10 +16,10 @@ SIZE = 128
 _LABELS = {name: label for label, name in enumerate(NAMES)}
 
 
-def make_room(dice: Dice, size: int) -> Made:
-    """One scene at ``size`` pixels with its annotation."""
+def make_room(dice: Dice, size: int, first: int) -> Made:
+    """One scene at ``size`` pixels with its annotation, ids counted from ``first``."""
     drawing = draw(compose(dice), size)
-    return Made(drawing.image, annotate(drawing.owners, [_LABELS[kind] for kind in drawing.kinds]))
+    return Made(drawing.image, annotate(drawing.owners, [_LABELS[kind] for kind in drawing.kinds], first))
 
 
 ROOMS = Kind("rooms", VERSION, 1, NAMES, make_room, SIZE)

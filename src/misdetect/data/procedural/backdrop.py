@@ -4,13 +4,13 @@ A backdrop draws itself first and then tells ``layout`` where floor and walls ar
 """
 
 from dataclasses import dataclass
-from math import cos, inf, sin
+from math import cos, hypot, inf, sin
 
 import numpy as np
 
 from misdetect.data.procedural import patterns
 from misdetect.data.procedural.camera import Camera, Stage
-from misdetect.data.procedural.canvas import Canvas, Colour, Points, mix, smooth, tint
+from misdetect.data.procedural.canvas import Canvas, Colour, mix, smooth, tint
 from misdetect.data.procedural.dice import Dice
 
 _WALLS: tuple[Colour, ...] = (
@@ -102,11 +102,18 @@ def draw_room(stage: Stage, room: Room, dice: Dice) -> None:
     u, v = (cos(turn), 0.0, sin(turn)), (-sin(turn), 0.0, cos(turn))
     ppm = patterns.PIXELS_PER_METRE * dice.between(0.8, 1.3)
     outline = [(0, camera.horizon), (1, camera.horizon), (1, 1), (0, 1)]
+    corners = [(-room.left, 0.2), (-room.left, room.depth), (room.right, room.depth), (room.right, 0.2)]
+    # The walls hide the floor beyond its farthest corner; two pixels more for the edge.
+    farthest = max(room.world(*corner)[1] for corner in corners)
+    top = camera.horizon + camera.height * camera.focal / farthest - 2 / canvas.size
     canvas.surface(
-        outline, patterns.pattern(tiles), camera.plane((0, 0, 0), u, v, ppm, 512.0), patterns.ramp(partner, floor)
+        outline,
+        patterns.pattern(tiles),
+        camera.plane((0, 0, 0), u, v, ppm, 512.0),
+        patterns.ramp(partner, floor),
+        visible=[(0, top), (1, top), (1, 1), (0, 1)],
     )
     skirting = dice.pick((None, tint(wall, 1.3), (240, 238, 232), (110, 80, 56)))
-    corners = [(-room.left, 0.2), (-room.left, room.depth), (room.right, room.depth), (room.right, 0.2)]
     scale = dice.between(0.8, 1.4)
     for k in range(3):
         light = (0.86, 1.0, 0.92)[k] if stage.light[0] < 0 else (0.92, 1.0, 0.86)[k]
@@ -125,25 +132,32 @@ def _wall(
     scale: float,
     skirting: Colour | None,
 ) -> None:
-    a, b = np.array(room.world(*start)), np.array(room.world(*end))
+    origin = room.world(*start)
+    (ax, az), (bx, bz) = origin, room.world(*end)
     near = 0.15
-    if a[1] < near and b[1] < near:
+    if az < near and bz < near:
         return
-    if a[1] < near:
-        a = a + (b - a) * (near - a[1]) / (b[1] - a[1])
-    if b[1] < near:
-        b = b + (a - b) * (near - b[1]) / (a[1] - b[1])
+    if az < near:
+        ax, az = ax + (bx - ax) * (near - az) / (bz - az), near
+    if bz < near:
+        bx, bz = bx + (ax - bx) * (near - bz) / (az - bz), near
     camera, canvas = stage.camera, stage.canvas
 
-    def quad(y0: float, y1: float) -> Points:
-        return camera.project(np.array([(a[0], y0, a[1]), (b[0], y0, b[1]), (b[0], y1, b[1]), (a[0], y1, a[1])]))
+    def quad(y0: float, y1: float) -> list[tuple[float, float]]:
+        return [camera.spot(ax, y0, az), camera.spot(bx, y0, bz), camera.spot(bx, y1, bz), camera.spot(ax, y1, az)]
 
-    along = (b - a) / max(float(np.hypot(*(b - a))), 1e-9)
-    origin = room.world(*start)
+    whole = quad(0, room.ceiling)
+    left, right = min(x for x, _ in whole), max(x for x, _ in whole)
+    if left > 1.1 or right < -0.1:
+        return
+    length = max(hypot(bx - ax, bz - az), 1e-9)
     plane = camera.plane(
-        (origin[0], room.ceiling, origin[1]), (along[0], 0, along[1]), (0, -1, 0), patterns.PIXELS_PER_METRE * scale
+        (origin[0], room.ceiling, origin[1]),
+        ((bx - ax) / length, 0, (bz - az) / length),
+        (0, -1, 0),
+        patterns.PIXELS_PER_METRE * scale,
     )
-    canvas.surface(quad(0, room.ceiling), patterns.pattern(paper), plane, patterns.ramp(low, high))
+    canvas.surface(whole, patterns.pattern(paper), plane, patterns.ramp(low, high))
     if skirting is not None:
         canvas.flat(quad(0, 0.1), tint(skirting, 0.92))
         canvas.flat(quad(0.08, 0.1), skirting)

@@ -7,7 +7,7 @@ from math import cos, pi, sin
 
 import numpy as np
 
-from misdetect.data.procedural.bike_frame import RUST, Build, Spot, View, aged, ring, turned
+from misdetect.data.procedural.bike_frame import RUST, Build, Spot, View, aged, arc, ring, turned
 from misdetect.data.procedural.canvas import Colour, mix, smooth, tint
 from misdetect.data.procedural.dice import Dice
 
@@ -52,15 +52,15 @@ def front_wheel(view: View, b: Build, dice: Dice, hurt: bool) -> None:
 
 
 def _mudguard(view: View, b: Build, dice: Dice, hurt: bool, hub: Spot, start: float, end: float) -> None:
-    angles = np.linspace(start, end, 16)
-    reach = np.full(16, b.radius + 0.03)
+    bow = arc(start, end, 16)
+    reach = np.full((16, 1), b.radius + 0.03)
     if hurt and dice.chance(0.5):
-        reach[10:] += np.linspace(0.0, 0.16, 6)
+        reach[10:, 0] += np.linspace(0.0, 0.16, 6)
     elif hurt:
-        angles, reach = angles[:9], reach[:9] + np.array([0.0] * 6 + [0.02, 0.05, 0.1])
-    arc = np.stack([np.cos(angles), np.sin(angles)], axis=1) * reach[:, None] + hub
-    view.tube(arc, 0.042, aged(b.guard, hurt))
-    tip = arc[-1] if not hurt else arc[0]
+        bow, reach = bow[:9], reach[:9] + np.array([[0.0]] * 6 + [[0.02], [0.05], [0.1]])
+    bow = bow * reach + hub
+    view.tube(bow, 0.042, aged(b.guard, hurt))
+    tip = bow[-1] if not hurt else bow[0]
     view.stroke([tip, (hub[0], hub[1])], 0.007, b.metal)
 
 
@@ -75,10 +75,9 @@ def front_mudguard(view: View, b: Build, dice: Dice, hurt: bool) -> None:
 def dress_guard(view: View, b: Build, dice: Dice, hurt: bool) -> None:
     x, y = b.rear
     r = b.radius - 0.02
-    angles = np.linspace(0.5, 2.75, 12)
-    arc = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    bow = arc(0.5, 2.75, 12)
     colour = dice.pick(((50, 50, 56), b.paint, (220, 220, 224), (90, 100, 120)))
-    panel = np.concatenate([arc * r, (arc * 0.07)[::-1]]) + np.array((x, y))
+    panel = np.concatenate([bow * r, (bow * 0.07)[::-1]]) + np.array((x, y))
     view.fill(panel, colour, texture="fabric", grain=1.5, slope=(0.15, 0.1))
     if hurt:
         hole = smooth(
@@ -216,8 +215,7 @@ def kickstand(view: View, b: Build, dice: Dice, hurt: bool) -> None:
 def lock(view: View, b: Build, dice: Dice, hurt: bool) -> None:
     x, y = 0.17, b.radius * 2 - 0.08
     colour: Colour = aged(dice.pick(((46, 46, 52), (60, 64, 72), (30, 30, 34))), hurt)
-    arc = np.linspace(-0.5, pi + 0.5 if not hurt else 1.6, 10)
-    hoop = np.stack([np.cos(arc), np.sin(arc)], axis=1) * 0.062 + (x, y - 0.01)
+    hoop = arc(-0.5, pi + 0.5 if not hurt else 1.6, 10) * 0.062 + (x, y - 0.01)
     view.stroke(hoop, 0.03, tint(colour, 0.8))
     body = np.array([(x - 0.07, y + 0.005), (x + 0.07, y + 0.005), (x + 0.08, y + 0.085), (x - 0.08, y + 0.085)])
     view.fill(turned(body, (x, y), 0.5) if hurt else body, colour, relief="cushion", shade=1.1)

@@ -5,18 +5,22 @@ look to the right and show their drive side; viewpoint, frame, wheels, bars and 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import cos, sin
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from misdetect.data.procedural.canvas import Canvas, Colour, Points, mix, smooth, tint
+from misdetect.data.procedural.canvas import FIXED, Canvas, Colour, Points, mix, oval, smooth, through, tint
 from misdetect.data.procedural.dice import Dice
 
 Spot = tuple[float, float]
 RUST: Colour = (140, 78, 40)
 _RING = np.stack([np.cos(np.arange(40) * (np.pi / 20)), np.sin(np.arange(40) * (np.pi / 20))], axis=1)
+_TUBE = np.array([[[0.0, 0.0]], [[0.0, 0.15]], [[0.0, 0.25]]])
+"""How much higher than the tube itself its lighter stripes lie, in tube widths."""
+_COARSE_RING = np.ascontiguousarray(_RING[::2])
 _PAINTS: tuple[Colour, ...] = (
     (36, 36, 40), (36, 36, 40), (60, 90, 150), (150, 40, 40), (40, 100, 70), (200, 200, 204), (120, 124, 130),
     (220, 160, 50), (70, 150, 170), (130, 70, 120), (230, 110, 60), (90, 70, 54), (226, 150, 170), (50, 60, 90),
@@ -98,50 +102,67 @@ class View:
         self.scale = dice.between(0.49, 0.545)
         angle, shear = dice.between(-0.035, 0.035), dice.between(-0.04, 0.04)
         stretch = dice.between(0.93, 1.03)
-        self._matrix = np.array([[cos(angle) * stretch, -sin(angle)], [sin(angle) + shear, -cos(angle)]]).T * self.scale
-        self._fall = dice.between(-0.09, 0.09)
-        self._origin = np.array([0.5 + dice.between(-0.03, 0.03), dice.between(0.82, 0.88)])
+        fall = dice.between(-0.09, 0.09)
+        origin = 0.5 + dice.between(-0.03, 0.03), dice.between(0.82, 0.88)
+        # Turn, shear and foreshortening are one homography about the middle of the bicycle.
+        about = np.array([[1.0, 0.0, -0.51], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        moved = np.array([[1.0, 0.0, origin[0]], [0.0, 1.0, origin[1]], [0.0, 0.0, 1.0]])
+        look = np.zeros((3, 3))
+        look[:2, :2] = np.array([[cos(angle) * stretch, -sin(angle)], [sin(angle) + shear, -cos(angle)]]) * self.scale
+        look[2] = fall, 0.0, 1.0
+        self._scene = moved @ look @ about
+        self._lens = canvas.lens @ self._scene
 
-    def at(self, points: ArrayLike) -> Points:
-        """Bike units ``[..., 2]`` to scene units."""
-        p = np.asarray(points, dtype=np.float64) - (0.51, 0.0)
-        depth = 1 + self._fall * p[..., :1]
-        out: Points = p @ self._matrix / depth + self._origin
-        return out
+    def spot(self, x: float, y: float) -> Spot:
+        """A point in bike units to scene units."""
+        ((u, v),) = through(self._scene, [(x, y)]).tolist()
+        return u, v
+
+    def _fixed(self, points: ArrayLike) -> NDArray[np.int32]:
+        return through(self._lens, points).astype(FIXED)
 
     def fill(self, points: ArrayLike, colour: Colour, **paint: Any) -> None:
-        self.canvas.fill(self.at(points), colour, **paint)
+        self.canvas.fill(self._fixed(points), colour, **paint)
 
     def flat(self, points: ArrayLike, colour: Colour) -> None:
-        self.canvas.flat(self.at(points), colour)
+        self.canvas.flat(self._fixed(points), colour)
 
     def ellipse(
         self, x: float, y: float, rx: float, ry: float, colour: Colour, *, angle: float = 0.0, **paint: Any
     ) -> None:
-        ring = _RING[::2] * (rx, ry)
-        if angle:
-            ring = ring @ np.array([[cos(angle), sin(angle)], [-sin(angle), cos(angle)]])
-        self.canvas.fill(self.at(ring + np.array((x, y))), colour, **paint)
+        ring = through(self._lens.dot(oval(x, y, rx, ry, angle)), _COARSE_RING)
+        self.canvas.fill(ring.astype(FIXED), colour, **paint)
 
     def stroke(self, points: ArrayLike, width: float, colour: Colour, *, closed: bool = False) -> None:
-        self.canvas.stroke(self.at(points), width * self.scale, colour, closed=closed)
+        self.canvas.stroke(self._fixed(points), width * self.scale, colour, closed=closed)
 
     def strokes(self, lines: ArrayLike, width: float, colour: Colour) -> None:
-        self.canvas.strokes(self.at(lines), width * self.scale, colour)
+        every = np.asarray(lines)
+        self.canvas.strokes(self._fixed(every.reshape(-1, 2)).reshape(every.shape), width * self.scale, colour)
 
     def tube(self, points: ArrayLike, width: float, colour: Colour) -> None:
         """A round tube: dark below, light above."""
-        line = self.at(points)
         unit = width * self.scale
-        self.canvas.stroke(line, unit, tint(colour, 0.6))
-        self.canvas.stroke(line - (0, unit * 0.15), unit * 0.6, colour)
-        self.canvas.stroke(line - (0, unit * 0.25), unit * 0.2, mix(colour, (255, 255, 255), 0.4))
+        stripes = through(self._lens, points) - _TUBE * (unit * self.canvas.lens[0, 0])
+        whole, middle, shine = stripes.astype(FIXED)
+        self.canvas.stroke(whole, unit, tint(colour, 0.6))
+        self.canvas.stroke(middle, unit * 0.6, colour)
+        self.canvas.stroke(shine, unit * 0.2, mix(colour, (255, 255, 255), 0.4))
 
 
 def ring(x: float, y: float, r: float) -> Points:
     """A circle of 40 points in bike units."""
     circle: Points = _RING * r + (x, y)
     return circle
+
+
+@lru_cache(maxsize=16)
+def arc(start: float, end: float, count: int) -> Points:
+    """``count`` points of the unit circle from one angle to another."""
+    angles = np.linspace(start, end, count)
+    points: Points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    points.flags.writeable = False
+    return points
 
 
 def draw_frame(view: View, b: Build) -> None:

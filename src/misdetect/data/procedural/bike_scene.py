@@ -6,7 +6,9 @@ bicycle at another size has the same states.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +58,16 @@ class Sheet:
     canvas: Canvas
     likely: dict[str, Box]
     own: dict[str, int]
+
+    @cached_property
+    def owners(self) -> NDArray[np.uint8]:
+        return self.canvas.owners()
+
+    @cached_property
+    def shown(self) -> dict[str, int]:
+        """How many pixels of each part are visible."""
+        pixels = np.bincount(self.owners.ravel(), minlength=len(PARTS) + 1).tolist()
+        return dict(zip(PARTS, pixels[1:], strict=True))
 
 
 def assemble(dice: Dice) -> Bicycle:
@@ -121,21 +133,22 @@ def paint(bicycle: Bicycle, size: int) -> Sheet:
 
 def _extent(canvas: Canvas) -> tuple[Box, int]:
     """Box (x0, y0, x1, y1 in final pixels) and pixels of what the current owner has just painted."""
-    owned = canvas.owned()
-    rows, columns = np.flatnonzero(owned.any(axis=1)), np.flatnonzero(owned.any(axis=0))
-    left, top = canvas.corner()
-    if not len(rows):
-        return (float(left), float(top), float(left + 1), float(top + 1)), 0
-    box = (left + columns[0], top + rows[0], left + columns[-1] + 1, top + rows[-1] + 1)
-    return (float(box[0]), float(box[1]), float(box[2]), float(box[3])), int(np.count_nonzero(owned))
+    owned, left, top = canvas.owned()
+    x, y, w, h = cv2.boundingRect(owned.view(np.uint8))
+    if not w:
+        x, y = canvas.corner()
+        return (float(x), float(y), float(x + 1), float(y + 1)), 0
+    x, y = left + x, top + y
+    return (float(x), float(y), float(x + w), float(y + h)), int(np.count_nonzero(owned))
 
 
-def settle(bicycle: Bicycle, sheet: Sheet) -> None:
-    """Mark as occluded what hardly shows, judged from the drawing at the reference size."""
-    shown = np.bincount(sheet.canvas.owners().ravel(), minlength=len(PARTS) + 1)[1:]
-    for k, part in enumerate(PARTS):
-        if bicycle.states[part] != ABSENT and shown[k] < max(LEAST_PIXELS, LEAST_SHARE * sheet.own[part]):
-            bicycle.states[part] = OCCLUDED
+def settle(states: dict[str, str], sheet: Sheet) -> dict[str, str]:
+    """``states`` with what hardly shows marked as occluded, judged from the drawing at the reference size."""
+    shown = sheet.shown
+    return {
+        part: OCCLUDED if state != ABSENT and shown[part] < max(LEAST_PIXELS, LEAST_SHARE * sheet.own[part]) else state
+        for part, state in states.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -151,21 +164,16 @@ class Portrait:
 def portray(bicycle: Bicycle, size: int) -> Portrait:
     """The bicycle at ``size`` pixels."""
     sheet = paint(bicycle, REFERENCE)
-    drawn = dict(bicycle.states)
-    settle(bicycle, sheet)
-    decided, bicycle.states = bicycle.states, drawn
+    decided = settle(bicycle.states, sheet)
     if size != REFERENCE:
         sheet = paint(bicycle, size)
-    owners = sheet.canvas.owners()
-    shown = np.bincount(owners.ravel(), minlength=len(PARTS) + 1)[1:]
     # In pictures much smaller than usual a part may be left without a pixel: then nobody can see it.
-    states = tuple(
-        OCCLUDED if decided[part] != ABSENT and not shown[k] else decided[part] for k, part in enumerate(PARTS)
-    )
-    gone = np.array([0] + [0 if s in (ABSENT, OCCLUDED) else k + 1 for k, s in enumerate(states)], dtype=np.uint8)
+    states = tuple(OCCLUDED if decided[part] != ABSENT and not sheet.shown[part] else decided[part] for part in PARTS)
+    gone = np.zeros(256, dtype=np.uint8)
+    gone[1 : len(PARTS) + 1] = [0 if s in (ABSENT, OCCLUDED) else k + 1 for k, s in enumerate(states)]
     likely = tuple(_jittered(sheet.likely[p], bicycle.jitter[p], decided[p] == ABSENT, size) for p in PARTS)
     image = finish(sheet.canvas, bicycle.finish, (-0.5, 0.5)[int(bicycle.offset[0] < 0.5)], REFERENCE)
-    return Portrait(image, gone[owners], states, likely)
+    return Portrait(image, cv2.LUT(sheet.owners, gone), states, likely)
 
 
 def _jittered(box: Box, jitter: tuple[float, float, float, float], absent: bool, size: int) -> Box:

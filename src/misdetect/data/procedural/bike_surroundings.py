@@ -101,7 +101,8 @@ def draw_background(canvas: Canvas, dice: Dice) -> None:
     depth = 1.5 / (edge - 0.36)
     kind = dice.pick(("wall", "wall", "shop", "hedge", "water", "street"))
     sky = dice.pick(((176, 204, 230), (206, 214, 220), (236, 210, 180)))
-    canvas.fill([(0, 0), (1, 0), (1, 1), (0, 1)], sky, slope=(0.05, 0.2), texture="cloud", grain=1.2)
+    if kind not in ("wall", "shop"):  # which hide all of it
+        canvas.fill([(0, 0), (1, 0), (1, 1), (0, 1)], sky, slope=(0.05, 0.2), texture="cloud", grain=1.2)
     wall = dice.pick(_WALLS)
     paper = dice.pick(("bricks", "bricks", "plaster", "panels", "stone", "plain"))
     upright = camera.plane(
@@ -199,18 +200,15 @@ def _houses(canvas: Canvas, dice: Dice, foot: float) -> None:
 def draw_shadow(view: View, b: Build) -> None:
     """The bicycle's shadow on the ground."""
     for x in (0.0, b.front[0]):
-        sx, sy = view.at((x, 0.0))
-        view.canvas.soften(float(sx), float(sy), 0.2 * view.scale, 0.03, -0.5)
-    sx, sy = view.at((b.front[0] / 2, 0.0))
-    view.canvas.soften(float(sx), float(sy), 0.8 * view.scale, 0.045, -0.4)
+        view.canvas.soften(*view.spot(x, 0.0), 0.2 * view.scale, 0.03, -0.5)
+    view.canvas.soften(*view.spot(b.front[0] / 2, 0.0), 0.8 * view.scale, 0.045, -0.4)
 
 
 def draw_thing(view: View, thing: Thing) -> None:
     """A thing before the bicycle; it owns nothing."""
     thing.dice.rewind()
-    sx, sy = view.at((thing.x, thing.y))
     if thing.y < 0:
-        view.canvas.soften(float(sx), float(sy), thing.w * 0.65 * view.scale, 0.035, -0.5)
+        view.canvas.soften(*view.spot(thing.x, thing.y), thing.w * 0.65 * view.scale, 0.035, -0.5)
     _THINGS[thing.kind](view, thing)
 
 

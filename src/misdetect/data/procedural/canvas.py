@@ -6,7 +6,8 @@ square, y down), drawn at twice the final size and averaged down. No anti-aliasi
 """
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, cos, sin
+from typing import Any
 
 import cv2
 import numpy as np
@@ -17,9 +18,12 @@ from misdetect.picture import Pixels
 
 Points = NDArray[np.float64]
 Colour = tuple[int, int, int]
+Window = tuple[int, int, int, int]
 SUPERSAMPLE = 2
-_LEVELS = 64
+FIXED = np.dtype(np.int32)
+"""OpenCV's fixed point: sixteenths of a canvas pixel."""
 _SHIFT = 4
+_LEVELS = 64
 _WIDEST = 1024
 """Textures are kept up to this many pixels per canvas side, so that a 2048-pixel image does not need gigabytes."""
 _TINY = 360
@@ -45,32 +49,47 @@ def mix(a: Colour, b: Colour, share: float) -> Colour:
     )
 
 
-_OWNER = np.array([0, 0, 0, 1], dtype=np.uint8).view(np.uint32)[0]
-"""What one step of the owner channel adds to a four-byte pixel."""
+_GAIN = np.arange(_LEVELS, dtype=np.float32)[:, None] / (_LEVELS // 2)
+_PALING = np.minimum(1, (_GAIN - 1) * 0.65)
+_DARK = _GAIN <= 1
 
 
-@lru_cache(maxsize=2048)
-def _steps(colour: Colour) -> NDArray[np.uint32]:
-    """``colour`` in 64 steps of light, nobody's."""
-    gain = np.arange(_LEVELS, dtype=np.float32)[:, None] / (_LEVELS // 2)
+@lru_cache(maxsize=8192)
+def palette(colour: Colour, owner: int) -> NDArray[np.uint32]:
+    """``colour`` in 64 steps of light as four-byte pixels of ``owner``; step 32 is the colour itself."""
     base = np.array(colour, dtype=np.float32)
-    dark = base * gain
-    light = base + (255 - base) * np.minimum(1, (gain - 1) * 0.65)
-    steps = np.zeros((_LEVELS, 4), dtype=np.uint8)
-    steps[:, :3] = np.where(gain <= 1, dark, light)
+    steps = np.empty((_LEVELS, 4), dtype=np.uint8)
+    steps[:, :3] = np.where(_DARK, base * _GAIN, base + (255 - base) * _PALING)
+    steps[:, 3] = owner
     return steps.view(np.uint32)[:, 0]
 
 
-def palette(colour: Colour, owner: int) -> NDArray[np.uint32]:
-    """``colour`` in 64 steps of light as four-byte pixels of ``owner``; step 32 is the colour itself."""
-    pixels: NDArray[np.uint32] = _steps(colour) + _OWNER * np.uint32(owner)
-    return pixels
-
-
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _ramp(length: int) -> NDArray[np.float32]:
     ramp: NDArray[np.float32] = ((np.arange(length) + 0.5) / length - 0.5).astype(np.float32)
     return ramp
+
+
+def _gradient(width: int, height: int, shade: float, slope: tuple[float, float]) -> NDArray[np.float32] | np.float32:
+    """Palette steps over a rectangle ``[height, width]``, or one row, column or number where that says it all."""
+    across, down = slope
+    level = shade * 32 + 0.5
+    if not across:
+        return (_ramp(height) * (down * 32) + level)[:, None] if down else np.float32(level)
+    row: NDArray[np.float32] = _ramp(width) * (across * 32) + level
+    return _ramp(height)[:, None] * (down * 32) + row if down else row
+
+
+def oval(x: float, y: float, rx: float, ry: float, angle: float) -> NDArray[np.float64]:
+    """The map ``[3, 3]`` of the unit circle to an ellipse with radii ``rx``, ``ry`` turned by ``angle`` radians."""
+    c, s = cos(angle), sin(angle)
+    return np.array([[c * rx, -s * ry, x], [s * rx, c * ry, y], [0.0, 0.0, 1.0]])
+
+
+def through(lens: NDArray[np.floating[Any]], points: ArrayLike) -> Points:
+    """Points ``[N, 2]`` seen through a homography ``[3, 3]``: one call where NumPy would need six."""
+    seen: Points = cv2.perspectiveTransform(np.ascontiguousarray(points, dtype=np.float64)[None], lens)[0]
+    return seen
 
 
 class Canvas:
@@ -84,46 +103,48 @@ class Canvas:
         self.owner = 0
         self.mirrored = False
         self.offset = (0, 0)
-        self._touched = [self.side, self.side, 0, 0]
+        self.lens = np.array([[16.0 * self.side, 0, -7.5], [0, 16.0 * self.side, -7.5], [0, 0, 1]])
+        """Scene units to OpenCV's fixed point, with pixel centres at whole numbers: a homography ``[3, 3]``."""
+        # Arrays without axes: NumPy takes them as they are, plain numbers it would convert each time.
+        self._scale, self._shift = np.array(16.0 * self.side), np.array(-7.5)
+        self._shapes: list[NDArray[np.int32]] = []
+        self._widths: list[int] = []
         self._stencil = np.zeros((self.side, self.side), dtype=np.uint8)
 
-    def copy(self) -> "Canvas":
-        """A canvas with the same pixels, to be painted on separately."""
-        other = Canvas(self.size)
-        other.pixels[:] = self.pixels
-        other.mirrored = self.mirrored
-        return other
+    def fixed(self, points: ArrayLike) -> NDArray[np.int32]:
+        """Points in scene units to OpenCV's fixed point; fixed points are returned as they are.
 
-    def _fixed(self, points: ArrayLike) -> NDArray[np.int32]:
-        """Scene units to OpenCV's fixed point, with pixel centres at whole numbers."""
-        return (np.asarray(points, dtype=np.float64) * (self.side * 16) - 7.5).astype(np.int32)
+        All drawing goes through here, so shapes may come in either: what knows its own lens saves a conversion.
+        """
+        if isinstance(points, np.ndarray) and points.dtype == FIXED:
+            return points
+        scaled = np.asarray(points, dtype=np.float64) * self._scale
+        scaled += self._shift
+        fixed: NDArray[np.int32] = scaled.astype(FIXED)
+        return fixed
 
-    def _bounds(self, fixed: NDArray[np.int32], margin: int = 0) -> tuple[int, int, int, int]:
+    def _bounds(self, fixed: NDArray[np.int32], margin: int = 0) -> Window:
         x, y, w, h = cv2.boundingRect(fixed)
         right, low = (x + w >> _SHIFT) + 2 + margin, (y + h >> _SHIFT) + 2 + margin
         left, top = (x >> _SHIFT) - margin, (y >> _SHIFT) - margin
         return max(0, left), max(0, top), min(self.side, right), min(self.side, low)
 
     def start(self, owner: int) -> None:
-        """From now on ``owner`` paints; ``painted`` counts within what it touches."""
+        """From now on ``owner`` paints; ``owned`` and ``corner`` are about what it has painted."""
         self.owner = owner
-        self._touched = [self.side, self.side, 0, 0]
+        self._shapes, self._widths = [], []
 
-    def _touch(self, x0: int, y0: int, x1: int, y1: int) -> None:
-        touched = self._touched
-        if x0 < touched[0]:
-            touched[0] = x0
-        if y0 < touched[1]:
-            touched[1] = y0
-        if x1 > touched[2]:
-            touched[2] = x1
-        if y1 > touched[3]:
-            touched[3] = y1
+    def _keep(self, fixed: NDArray[np.int32], width: int) -> None:
+        """Remember a shape ``[N, 2]`` and how far its line reaches beyond it."""
+        self._shapes.append(fixed)
+        self._widths.append(width)
 
     def flat(self, points: ArrayLike, colour: Colour) -> None:
         """Fill a polygon ``[N, 2]`` with one colour."""
-        fixed = self._fixed(points)
-        self._touch(*self._bounds(fixed))
+        self._flat(self.fixed(points), colour)
+
+    def _flat(self, fixed: NDArray[np.int32], colour: Colour) -> None:
+        self._keep(fixed, 0)
         cv2.fillPoly(self.pixels, [fixed], (*colour, self.owner), shift=_SHIFT)
 
     def fill(
@@ -143,25 +164,32 @@ class Canvas:
         ``shade`` multiplies the colour; ``slope`` adds a gradient across the bounding box (x, y) in the same unit;
         ``texture`` is laid on with strength ``grain`` (palette steps); ``relief`` rounds the shape by ``depth``.
         """
-        fixed = self._fixed(points)
+        fixed = self.fixed(points)
+        if texture is None and relief is None and slope == (0.0, 0.0):
+            self._flat(fixed, tint(colour, shade))
+            return
         x0, y0, x1, y1 = self._bounds(fixed)
         width, height = x1 - x0, y1 - y0
         if width <= 0 or height <= 0:
             return
-        self._touch(x0, y0, x1, y1)
-        plain = texture is None and relief is None and slope == (0.0, 0.0)
-        if plain or width * height < (60 if relief else _TINY if texture else 2 * _TINY):
-            cv2.fillPoly(self.pixels, [fixed], (*tint(colour, shade), self.owner), shift=_SHIFT)
+        if width * height < (60 if relief else _TINY if texture else 2 * _TINY):
+            self._flat(fixed, tint(colour, shade))
             return
-        steps = _ramp(height)[:, None] * (slope[1] * 32) + (_ramp(width) * (slope[0] * 32) + (shade * 32 + 0.5))
+        self._keep(fixed, 0)
+        steps: Any = _gradient(width, height, shade, slope)
         if texture is not None:
-            steps += self._texture(texture, x0, y0, width, height) * np.float32(grain)
+            grained = self._texture(texture, x0, y0, width, height) * np.float32(grain)
+            grained += steps
+            steps = grained
         if relief is not None:
             tile = cv2.resize(textures.relief(relief, self.mirrored), (width, height))
-            steps += tile * np.float32(depth) if depth != 1.0 else tile
+            if depth != 1.0:
+                tile *= np.float32(depth)
+            tile += steps
+            steps = tile
+        colours = palette(colour, self.owner).take(steps.astype(np.intp), mode="clip")
         cv2.fillPoly(self._stencil, [fixed], 1, shift=_SHIFT)
         stencil = self._stencil[y0:y1, x0:x1]
-        colours = palette(colour, self.owner).take(steps.astype(np.intp), mode="clip")
         np.copyto(self.words[y0:y1, x0:x1], colours, where=stencil.view(np.bool_))
         stencil[:] = 0
 
@@ -180,24 +208,21 @@ class Canvas:
         self, x: float, y: float, rx: float, ry: float, colour: Colour, *, angle: float = 0.0, **paint: object
     ) -> None:
         """Fill an ellipse with radii ``rx``, ``ry`` turned by ``angle`` radians; ``paint`` as in ``fill``."""
-        points = _CIRCLE * (rx, ry)
-        if angle:
-            c, s = np.cos(angle), np.sin(angle)
-            points = points @ np.array([[c, s], [-s, c]])
-        self.fill(points + np.array((x, y)), colour, **paint)  # type: ignore[arg-type]
+        ring = through(self.lens.dot(oval(x, y, rx, ry, angle)), _CIRCLE)
+        self.fill(ring.astype(FIXED), colour, **paint)  # type: ignore[arg-type]
 
     def strokes(self, lines: ArrayLike, width: float, colour: Colour) -> None:
         """Draw several lines ``[L, N, 2]`` of one width and colour."""
         thickness = max(1, round(width * self.side))
-        fixed = self._fixed(lines)
-        self._touch(*self._bounds(fixed.reshape(-1, 2), thickness))
+        fixed = self.fixed(lines)
+        self._keep(fixed.reshape(-1, 2), thickness)
         cv2.polylines(self.pixels, list(fixed), False, (*colour, self.owner), thickness, shift=_SHIFT)
 
     def stroke(self, points: ArrayLike, width: float, colour: Colour, *, closed: bool = False) -> None:
         """Draw a line through ``points`` with round ends, ``width`` scene units thick."""
         thickness = max(1, round(width * self.side))
-        fixed = self._fixed(points)
-        self._touch(*self._bounds(fixed, thickness))
+        fixed = self.fixed(points)
+        self._keep(fixed, thickness)
         cv2.polylines(self.pixels, [fixed], closed, (*colour, self.owner), thickness, shift=_SHIFT)
 
     def soften(self, x: float, y: float, rx: float, ry: float, amount: float) -> None:
@@ -225,12 +250,21 @@ class Canvas:
         gain[region[..., 3] != self.owner] = 128
         cv2.multiply(region, cv2.merge([gain, gain, gain, np.full_like(gain, 128)]), dst=region, scale=1 / 128)
 
-    def surface(self, outline: ArrayLike, tile: NDArray[np.uint8], homography: ArrayLike, lut: Pixels) -> None:
+    def surface(
+        self,
+        outline: ArrayLike,
+        tile: NDArray[np.uint8],
+        homography: NDArray[np.float64],
+        lut: Pixels,
+        *,
+        visible: ArrayLike | None = None,
+    ) -> None:
         """Cover a polygon with a repeated ``tile`` (uint8 indices into ``lut`` ``[256, 3]``) seen in perspective.
 
-        ``homography`` ``[3, 3]`` takes tile pixels to scene units.
+        ``homography`` ``[3, 3]`` takes tile pixels to scene units. Where all will be painted over but the inside of a
+        polygon ``visible``, the colours of the rest may be wrong, which is faster.
         """
-        fixed = self._fixed(outline)
+        fixed = self.fixed(outline)
         x0, y0, x1, y1 = self._bounds(fixed)
         if x1 <= x0 or y1 <= y0:
             return
@@ -238,45 +272,56 @@ class Canvas:
         half = self.side / SUPERSAMPLE
         to_pixels = np.array([[half, 0, -x0 / SUPERSAMPLE - 0.5], [0, half, -y0 / SUPERSAMPLE - 0.5], [0, 0, 1]])
         wide, tall = -(-(x1 - x0) // SUPERSAMPLE), -(-(y1 - y0) // SUPERSAMPLE)
+        # Beyond the tile, wrapping costs five times as much as a constant.
+        border = cv2.BORDER_WRAP
+        if visible is not None:
+            spots = through(np.linalg.inv(homography), visible)
+            if spots.min() >= 1 and spots.max() <= len(tile) - 2:
+                border = cv2.BORDER_CONSTANT
         seen = cv2.warpPerspective(
             tile,
-            to_pixels @ np.asarray(homography),
+            to_pixels @ homography,
             (wide, tall),
             flags=cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_WRAP,
+            borderMode=border,
         )
-        table = np.empty((256, 1, 4), dtype=np.uint8)
-        table[:, 0, :3], table[:, 0, 3] = lut, self.owner
-        coloured = cv2.LUT(cv2.merge([seen, seen, seen, seen]), table)
+        table = np.empty((256, 4), dtype=np.uint8)
+        table[:, :3], table[:, 3] = lut, self.owner
+        coloured = cv2.LUT(seen, table.view(np.int32)).view(np.uint8).reshape(tall, wide, 4)
         coloured = cv2.resize(coloured, (wide * SUPERSAMPLE, tall * SUPERSAMPLE))[: y1 - y0, : x1 - x0]
         cv2.fillPoly(self._stencil, [fixed], 1, shift=_SHIFT)
         stencil = self._stencil[y0:y1, x0:x1]
         cv2.copyTo(coloured, stencil, self.pixels[y0:y1, x0:x1])
         stencil[:] = 0
 
-    def corner(self) -> tuple[int, int]:
-        """Upper left corner (x, y), in final pixels, of what the current owner has touched."""
-        return self._touched[0] // SUPERSAMPLE, self._touched[1] // SUPERSAMPLE
+    def owned(self) -> tuple[NDArray[np.bool_], int, int]:
+        """Which final pixels belong to the current owner: a mask of where it has drawn, and its left and top."""
+        if not self._shapes:
+            return np.zeros((0, 0), dtype=np.bool_), 0, 0
+        x0, y0, x1, y1 = self._bounds(np.concatenate(self._shapes), max(self._widths))
+        left, top = x0 // SUPERSAMPLE, y0 // SUPERSAMPLE
+        window = self._samples()[top : y1 // SUPERSAMPLE, left : x1 // SUPERSAMPLE]
+        return window == self.owner, left, top
 
-    def owned(self) -> NDArray[np.bool_]:
-        """Which final pixels, from ``corner`` on, belong to the current owner now."""
-        middle = SUPERSAMPLE // 2
-        left, top = self.corner()
-        _, _, x1, y1 = self._touched
-        x0, y0 = left * SUPERSAMPLE + middle, top * SUPERSAMPLE + middle
-        owned: NDArray[np.bool_] = self.pixels[y0:y1:SUPERSAMPLE, x0:x1:SUPERSAMPLE, 3] == self.owner
-        return owned
+    def corner(self) -> tuple[int, int]:
+        """Left and top, in final pixels, of the shapes that the current owner has drawn, seen or not."""
+        bounds = [self._bounds(shape, width) for shape, width in zip(self._shapes, self._widths, strict=True)]
+        left, top = min(self.side, *(b[0] for b in bounds)), min(self.side, *(b[1] for b in bounds))
+        return left // SUPERSAMPLE, top // SUPERSAMPLE
 
     def owners(self) -> NDArray[np.uint8]:
         """Who owns each final pixel, ``[size, size]``: the sample nearest to the pixel's middle."""
+        return np.ascontiguousarray(self._samples())
+
+    def _samples(self) -> NDArray[np.uint8]:
         middle = SUPERSAMPLE // 2
-        every = cv2.extractChannel(self.pixels, 3)
-        return np.ascontiguousarray(every[middle::SUPERSAMPLE, middle::SUPERSAMPLE])
+        return self.pixels[middle::SUPERSAMPLE, middle::SUPERSAMPLE, 3]
 
     def develop(self) -> Pixels:
         """The picture at its final size, ``[size, size, 3]`` uint8."""
-        small: Pixels = cv2.resize(self.pixels, (self.size, self.size), interpolation=cv2.INTER_AREA)[..., :3]
-        return np.ascontiguousarray(small)
+        small = cv2.resize(self.pixels, (self.size, self.size), interpolation=cv2.INTER_AREA)
+        picture: Pixels = cv2.cvtColor(small, cv2.COLOR_RGBA2RGB)
+        return picture
 
 
 _SPLINE_STEPS = 6
@@ -302,7 +347,7 @@ def _spline(count: int, closed: bool) -> NDArray[np.float64]:
 def smooth(points: ArrayLike, *, closed: bool = True) -> Points:
     """A Catmull-Rom curve through ``points`` ``[N, 2]``, six steps between each two."""
     p = np.asarray(points, dtype=np.float64)
-    curve: Points = _spline(len(p), closed) @ p
+    curve: Points = _spline(len(p), closed).dot(p)
     return curve
 
 

@@ -31,9 +31,7 @@ def picture(stage: Stage, item: Item) -> None:
     if kind == 0:
         for k in range(2):
             level = dice.between(-0.2, 0.25) - 0.3 * k
-            ridge = [
-                (-x + 2 * x * t, y * (level + 0.25 * sin(5 * t + dice.between(0, 6)))) for t in np.linspace(0, 1, 9)
-            ]
+            ridge = [(-x + 2 * x * t / 8, y * (level + 0.25 * sin(5 * t / 8 + dice.between(0, 6)))) for t in range(9)]
             board.fill(
                 [(-x, -y), *ridge, (x, -y)], dice.pick(((70, 110, 80), (96, 90, 110), (150, 130, 80), (60, 90, 120)))
             )
@@ -57,7 +55,7 @@ def window(stage: Stage, item: Item) -> None:
     x, y = w / 2 - 0.06, h / 2 - 0.06
     board.rectangle(-x, -y, x, y, sky, slope=(0.1, 0.35))
     green = dice.pick(((90, 140, 90), (120, 130, 140), (70, 110, 80)))
-    ridge = [(-x + 2 * x * t, -y + y * (0.5 + 0.25 * sin(7 * t + dice.between(0, 1)))) for t in np.linspace(0, 1, 9)]
+    ridge = [(-x + 2 * x * t / 8, -y + y * (0.5 + 0.25 * sin(7 * t / 8 + dice.between(0, 1)))) for t in range(9)]
     board.fill([(-x, -y), *ridge, (x, -y)], green, slope=(0, 0.2))
     board.rectangle(-0.02, -y, 0.02, y, (236, 234, 228))
     if dice.chance(0.7):
@@ -163,11 +161,11 @@ def rug(stage: Stage, item: Item) -> None:
     round_one = dice.chance(0.35)
     for scale, tone in ((1.0, colour), (0.84, other), (0.74, colour), (0.3, mix(colour, other, 0.6))):
         if round_one:
-            ring = [(w / 2 * scale * cos(a), 0.0, w / 2 * scale * sin(a)) for a in np.arange(24) * pi / 12]
+            outline = frame.disc(0.0, w / 2 * scale)
         else:
             x, z = w / 2 * scale, d / 2 * scale
-            ring = [(-x, 0.0, -z), (x, 0.0, -z), (x, 0.0, z), (-x, 0.0, z)]
-        stage.canvas.fill(frame.at(ring), tone, texture="fabric", grain=2.0)
+            outline = frame.at([(-x, 0.0, -z), (x, 0.0, -z), (x, 0.0, z), (-x, 0.0, z)])
+        stage.canvas.fill(outline, tone, texture="fabric", grain=2.0)
 
 
 def boulder(stage: Stage, item: Item) -> None:

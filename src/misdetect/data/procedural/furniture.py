@@ -3,6 +3,8 @@
 Every function draws one item at its place; nothing here decides where things stand (see ``layout``).
 """
 
+from math import cos, pi, sin
+
 import numpy as np
 
 from misdetect.data.procedural.camera import Block, Frame, Stage
@@ -67,8 +69,8 @@ def _swivel(frame: Frame, dice: Dice, w: float, h: float, d: float) -> None:
     cloth, metal = dice.pick(CLOTHS + PAINTS), dice.pick(((60, 62, 66), (150, 154, 160)))
     seat = 0.47 * h
     for k in range(5):
-        a = k * 2 * np.pi / 5 + 0.3
-        x, z = 0.52 * w * np.cos(a), 0.52 * w * np.sin(a)
+        a = k * 2 * pi / 5 + 0.3
+        x, z = 0.52 * w * cos(a), 0.52 * w * sin(a)
         tip = frame.at([[0, 0.1, 0], [x, 0.05, z]])
         frame.stage.canvas.stroke(tip, 0.035 * frame.stage.camera.focal / frame.origin[2], metal)
         frame.sphere(x, 0.03, z, 0.032, (40, 40, 42))
@@ -188,7 +190,7 @@ def _pillows(frame: Frame, dice: Dice, middles: list[float], seat: float, d: flo
         corners = np.array(
             [(-0.2, 0.0), (-0.14, 0.15), (-0.2, 0.34), (0, 0.29), (0.2, 0.34), (0.14, 0.15), (0.2, 0.0), (0, 0.03)]
         )
-        turn = np.array([[np.cos(tilt), np.sin(tilt)], [-np.sin(tilt), np.cos(tilt)]])
+        turn = np.array([[cos(tilt), sin(tilt)], [-sin(tilt), cos(tilt)]])
         board.fill(smooth(corners @ turn), colour, texture="fabric", grain=1.5, relief="cushion")
 
 
@@ -242,8 +244,7 @@ def _round_table(frame: Frame, dice: Dice, wood: Colour, top: Colour, w: float, 
         frame.cylinder(0, 0, h * 0.68, h, r * 1.05, r, cloth, texture="fabric", grain=1.8, lid=cloth)
         return
     frame.cylinder(0, 0, h - t, h, r, r, tint(wood, 0.8), lid=top)
-    ring = np.array([(np.cos(a) * r * 0.96, h, np.sin(a) * r * 0.96) for a in np.arange(24) * np.pi / 12])
-    frame.stage.canvas.fill(frame.at(ring), top, shade=1.1, texture="wood", grain=2.4, slope=(0.1, 0.1))
+    frame.stage.canvas.fill(frame.disc(h, r * 0.96), top, shade=1.1, texture="wood", grain=2.4, slope=(0.1, 0.1))
 
 
 def tv(stage: Stage, item: Item) -> None:
@@ -282,7 +283,7 @@ def _screen(rectangle, fill, dice: Dice, x0: float, y0: float, x1: float, y1: fl
         edge = [(x0 + a * w, y0 + b * h) for a, b in ground]
         fill([(x0, y0), *edge, (x1, y0)], dice.pick(((60, 140, 70), (190, 160, 90), (70, 90, 150))), slope=(0, -0.3))
         fill(
-            [(x0 + w * (0.78 + 0.08 * np.cos(a)), y0 + h * (0.8 + 0.1 * np.sin(a))) for a in np.arange(12) * np.pi / 6],
+            [(x0 + w * (0.78 + 0.08 * cos(k * pi / 6)), y0 + h * (0.8 + 0.1 * sin(k * pi / 6))) for k in range(12)],
             (255, 240, 170),
         )
     elif show == 1:
@@ -302,7 +303,7 @@ def _screen(rectangle, fill, dice: Dice, x0: float, y0: float, x1: float, y1: fl
             (60, 60, 80),
         )
         fill(
-            [(cx + 0.1 * w * np.cos(a), cy + h * (0.58 + 0.2 * np.sin(a))) for a in np.arange(14) * np.pi / 7],
+            [(cx + 0.1 * w * cos(k * pi / 7), cy + h * (0.58 + 0.2 * sin(k * pi / 7))) for k in range(14)],
             (224, 176, 140),
         )
         rectangle(x0, y0 + 0.06 * h, x1, y0 + 0.2 * h, (230, 230, 240))

@@ -14,7 +14,6 @@ import numpy as np
 from hotcoco import mask as coco_mask
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.procedural.dice import Dice
 from misdetect.detections import Truth
@@ -26,18 +25,21 @@ from misdetect.spec import Spec
 SPLITS = {"train": (0, 20_000), "val": (1, 1_000), "test": (2, 1_000)}
 """Each split's stream and its usual number of images."""
 _REMEMBERED = 48
+_IDS = 100
+"""Each image has this many object ids to itself."""
 _SIZES = (32, 2048)
 
 
 @dataclass(frozen=True)
 class Made:
-    """A finished image ``[size, size, 3]`` with its annotation, ids still counted from 0 within the image."""
+    """A finished image ``[size, size, 3]`` with its annotation."""
 
     image: Pixels
     truth: Truth
 
 
-Make = Callable[[Dice, int], Made]
+Make = Callable[[Dice, int, int], Made]
+"""Makes an image from dice, its size, and the id of its first object."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Generator:
             if index in self._recent:
                 self._recent.move_to_end(index)
                 return self._recent[index]
-        made = self.kind.make(Dice.seeded(self.kind.stream, SPLITS[self.split][0], self.seed, index), self.size)
+        dice = Dice.seeded(self.kind.stream, SPLITS[self.split][0], self.seed, index)
+        made = self.kind.make(dice, self.size, index * _IDS)
         made.image.flags.writeable = False
         with self._lock:
             self._recent[index] = made
@@ -87,16 +90,10 @@ class Generator:
     def sample(self, index: int) -> Sample:
         """Sample ``index``; nothing is drawn before its truth or pixels are asked for."""
         name = f"{self.kind.name}-{self.split}-{self.seed}-{index:06d}"
-
-        def truth() -> Truth:
-            t = self.made(index).truth
-            ids = np.asarray(t.ids) + index * 100
-            return Truth(t.boxes, t.labels, ids, None, t.areas, t.states, t.masks)
-
         return Sample(
             id=name,
             source=Drawn(self, index),
-            truth=truth,
+            truth=lambda: self.made(index).truth,
             width=self.size,
             height=self.size,
             image_id=index,
@@ -143,17 +140,18 @@ def regions(
     boxes: list[tuple[int, int, int, int]] = []
     segments: list[Segment] = []
     areas: list[int] = []
+    columns = cv2.transpose(owners)  # run lengths go down the columns
     for owner in present:
-        mask: Bools = owners == owner
-        x, y, w, h = cv2.boundingRect(mask.view(np.uint8))
+        mask = (columns == owner).view(np.uint8)
+        y, x, h, w = cv2.boundingRect(mask)
         boxes.append((x, y, x + w, y + h))
-        segments.append(dict(coco_mask.encode(np.asfortranarray(mask.view(np.uint8)))))
+        segments.append(dict(coco_mask.encode(mask.T)))
         areas.append(int(np.count_nonzero(mask)))
     return boxes, segments, areas
 
 
-def annotate(owners: NDArray[np.uint8], labels: Sequence[int]) -> Truth:
-    """The truth of a picture in which owner ``k + 1`` has the class ``labels[k]``.
+def annotate(owners: NDArray[np.uint8], labels: Sequence[int], first: int) -> Truth:
+    """The truth of a picture in which owner ``k + 1`` has the class ``labels[k]`` and the id ``first + k``.
 
     In pictures much smaller than usual an object may be left without a pixel; it is left out of the truth.
     """
@@ -163,7 +161,7 @@ def annotate(owners: NDArray[np.uint8], labels: Sequence[int]) -> Truth:
     return Truth(
         np.array(boxes, dtype=np.float64).reshape(-1, 4),
         np.array(labels, dtype=np.int64)[shown],
-        shown.astype(np.int64),
+        shown + first,
         areas=np.array(areas, dtype=np.float64),
         masks=Masks(segments, height, width),
     )

@@ -6,13 +6,11 @@ what is already there.
 """
 
 from dataclasses import dataclass, field
-from math import hypot
-
-import numpy as np
+from math import cos, hypot, sin
 
 from misdetect.data.procedural import animals, decor, furniture, plants, things
 from misdetect.data.procedural.backdrop import Room
-from misdetect.data.procedural.camera import Camera, Frame
+from misdetect.data.procedural.camera import Camera
 from misdetect.data.procedural.dice import Dice
 from misdetect.data.procedural.items import Draw, Item
 
@@ -160,13 +158,13 @@ class Layout:
         for _ in range(14):
             wall = self.room.hit(self.camera.ray(self.dice.between(0.15, 0.85)))
             reach = item.span[2] / 2 + 0.04
-            item.x, item.z = wall.x + np.sin(wall.yaw) * reach, wall.z - np.cos(wall.yaw) * reach
+            item.x, item.z = wall.x + sin(wall.yaw) * reach, wall.z - cos(wall.yaw) * reach
             if item.z < self.nearest * 0.95 or wall.z < 1.6:
                 continue
             item.yaw = wall.yaw
             foot = max(item.span[0], item.span[2]) / 2 * 0.9
             side = item.span[0] / 2
-            ends = [(item.x + s * np.cos(wall.yaw) * side, item.z + s * np.sin(wall.yaw) * side) for s in (-1, 1)]
+            ends = [(item.x + s * cos(wall.yaw) * side, item.z + s * sin(wall.yaw) * side) for s in (-1, 1)]
             if not all(self.room.holds(x, z, 0.02) and z > 0.8 for x, z in ends):
                 continue
             if any(hypot(item.x - a, item.z - b) < foot + r for a, b, r in self._feet) or not self._clear(item, most):
@@ -184,16 +182,14 @@ class Layout:
         for _ in range(14):
             wall = self.room.hit(self.camera.ray(self.dice.between(0.1, 0.9)))
             # Seen at too sharp an angle nobody could tell what hangs there.
-            if wall.z < 1.5 or abs(np.cos(wall.yaw) * wall.z - np.sin(wall.yaw) * wall.x) < 0.55 * hypot(
-                wall.x, wall.z
-            ):
+            if wall.z < 1.5 or abs(cos(wall.yaw) * wall.z - sin(wall.yaw) * wall.x) < 0.55 * hypot(wall.x, wall.z):
                 continue
             y = self.dice.between(low, min(high, self.room.ceiling - h / 2 - 0.15))
             scale = self.camera.focal / wall.z
             sx = self.camera.centre + wall.x * scale
             sy = self.camera.horizon + (self.camera.height - y) * scale
             rect = (sx - w * 0.6 * scale, sy - h * 0.65 * scale, sx + w * 0.6 * scale, sy + h * 0.65 * scale)
-            ends = [(wall.x + s * np.cos(wall.yaw) * w / 2, wall.z + s * np.sin(wall.yaw) * w / 2) for s in (-1, 1)]
+            ends = [(wall.x + s * cos(wall.yaw) * w / 2, wall.z + s * sin(wall.yaw) * w / 2) for s in (-1, 1)]
             if rect[1] < -0.02 or not all(self.room.holds(x, z, -0.02) for x, z in ends):
                 continue
             if any(rect[0] < o[2] and o[0] < rect[2] and rect[1] < o[3] and o[1] < rect[3] for o in self._hung):
@@ -213,7 +209,7 @@ class Layout:
         """Put up to ``count`` small things on a support; far away they are a little larger, to stay recognisable."""
         w, h, d = support.span
         level = support.y + (h if support.draw is not decor.shelf else 0.0)
-        frame = Frame(_Nowhere, support.x, level, support.z, support.yaw)  # type: ignore[arg-type]
+        across, along = cos(support.yaw), sin(support.yaw)
         taken: list[tuple[float, float, float]] = []
         for _ in range(count):
             item = make_small(self.dice.pick(kinds), self.dice)
@@ -226,8 +222,8 @@ class Layout:
                     continue
                 if any(hypot(u - a, (v - b) * 0.8) < r + s for a, b, s in taken):
                     continue
-                x, _, z = frame.world((u, 0.0, v)).tolist()
-                item.x, item.y, item.z = x, level, z
+                z = support.z + u * along + v * across
+                item.x, item.y, item.z = support.x + u * across - v * along, level, z
                 item.size = usual * min(1.4, max(1.0, 0.08 * z / (item.span[0] * usual * self.camera.focal)))
                 shown = self.outline(item)
                 if not (
@@ -250,17 +246,6 @@ class Layout:
             if _covered(farther, nearer) > 0.5 and (small_pair or farther == mine):
                 return False
         return True
-
-
-class _Camera:
-    focal = 1.0
-
-
-class _Stage:
-    camera = _Camera()
-
-
-_Nowhere = _Stage()
 
 
 def _covered(rect: Rect, by: Rect) -> float:

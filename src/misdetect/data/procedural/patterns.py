@@ -15,7 +15,7 @@ from misdetect.picture import Pixels
 SIDE = 256
 REPEATS = 5
 PIXELS_PER_METRE = 128.0
-_STEPS = np.linspace(0, 1, 256, dtype=np.float32)[:, None]
+_STEPS = np.linspace(0, 1, 256, dtype=np.float32)
 WALLPAPERS = ("plain", "plain", "stripes", "pinstripes", "dots", "diamonds", "flowers", "bricks", "panels", "plaster")
 FLOORS = ("boards", "boards", "narrow", "tiles", "checker", "herringbone", "carpet", "stone")
 GROUNDS = ("grass", "sand", "earth", "paving")
@@ -136,5 +136,5 @@ def pattern(name: str) -> NDArray[np.uint8]:
 
 def ramp(low: Colour, high: Colour) -> Pixels:
     """Colours ``[256, 3]`` from ``low`` (index 0) to ``high`` (index 255)."""
-    start = np.array(low, np.float32)
-    return (start + _STEPS * (np.array(high, np.float32) - start)).astype(np.uint8)
+    start = np.array(low, np.float32)[:, None]
+    return (start + _STEPS * (np.array(high, np.float32)[:, None] - start)).astype(np.uint8).T

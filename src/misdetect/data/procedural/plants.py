@@ -3,7 +3,7 @@
 Only what grows in a pot is a *plant*; trees, hedges and grass are surroundings.
 """
 
-from math import cos, pi, sin
+from math import copysign, cos, pi, sin
 
 import numpy as np
 
@@ -78,16 +78,18 @@ def _leaf(
     droop: float = 0.0,
 ) -> None:
     """A pointed leaf from ``root`` at ``angle`` from the vertical, its halves lit differently."""
-    t = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-    bent = angle + droop * t
-    spine = np.cumsum(np.stack([np.sin(bent), np.cos(bent)], axis=1) * length / 4, axis=0)
-    spine = np.concatenate([[[0.0, 0.0]], spine[:-1]]) + root
-    across = (
-        np.stack([np.cos(bent), -np.sin(bent)], axis=1) * (np.array([0.12, 0.85, 1.0, 0.66, 0.0]) * wide / 2)[:, None]
-    )
-    left, right = np.concatenate([spine, (spine + across)[::-1]]), np.concatenate([spine, (spine - across)[::-1]])
-    board.flat(left, tint(colour, 0.78))
-    board.flat(right, tint(colour, 1.1))
+    spine, left, right = [], [], []
+    x, y = 0.0, 0.0
+    for k, breadth in enumerate((0.12, 0.85, 1.0, 0.66, 0.0)):
+        s, c = sin(angle + droop * k / 4), cos(angle + droop * k / 4)
+        out, down = c * (breadth * wide / 2), -s * (breadth * wide / 2)
+        px, py = x + root[0], y + root[1]
+        spine.append((px, py))
+        left.append((px + out, py + down))
+        right.append((px - out, py - down))
+        x, y = x + s * length / 4, y + c * length / 4
+    board.flat(spine + left[::-1], tint(colour, 0.78))
+    board.flat(spine + right[::-1], tint(colour, 1.1))
 
 
 def _broad(board: Board, dice: Dice, green: Colour, w: float, low: float, high: float) -> None:
@@ -113,7 +115,7 @@ def _palm(board: Board, dice: Dice, green: Colour, w: float, low: float, high: f
     for k in range(dice.whole(8, 11)):
         a = -1.7 + 3.4 * ((k * 0.382) % 1.0)
         length = (high - crown) * dice.between(0.9, 1.15)
-        _leaf(board, (0, crown), a * 0.8, length, w * 0.13, tint(green, dice.between(0.75, 1.2)), 1.1 * np.sign(a))
+        _leaf(board, (0, crown), a * 0.8, length, w * 0.13, tint(green, dice.between(0.75, 1.2)), copysign(1.1, a))
 
 
 def _cactus(board: Board, dice: Dice, green: Colour, w: float, low: float, high: float) -> None:

@@ -65,16 +65,23 @@ def compose(dice: Dice) -> Scene:
 
 def draw(scene: Scene, size: int) -> Drawing:
     """The scene at ``size`` pixels, without what could hardly be seen."""
-    empty = _backdrop(scene, REFERENCE)
-    canvas, listed, fresh = _paint(scene, empty)
-    shown = np.bincount(canvas.owners().ravel(), minlength=len(listed) + 1)[1:]
+    canvas = _backdrop(scene, REFERENCE)
+    empty = canvas.pixels.copy()
+    listed, fresh = _paint(scene, canvas)
+    owners = canvas.owners()
+    shown = np.bincount(owners.ravel(), minlength=len(listed) + 1).tolist()[1:]
     poor = [k for k in range(len(listed)) if shown[k] < max(LEAST_PIXELS, LEAST_SHARE * fresh[k])]
     if poor:
         _remove(scene, {id(listed[k]) for k in poor})
     if poor or size != REFERENCE:
-        canvas, listed, _ = _paint(scene, empty if size == REFERENCE else _backdrop(scene, size))
-    image = finish(canvas, scene.finish, float(np.sign(scene.light[0])), REFERENCE)
-    return Drawing(image, canvas.owners(), tuple(item.kind for item in listed))
+        if size == REFERENCE:
+            canvas.pixels[:] = empty
+        else:
+            canvas = _backdrop(scene, size)
+        listed, _ = _paint(scene, canvas)
+        owners = canvas.owners()
+    image = finish(canvas, scene.finish, 1.0 if scene.light[0] > 0 else -1.0, REFERENCE)
+    return Drawing(image, owners, tuple(item.kind for item in listed))
 
 
 def _remove(scene: Scene, gone: set[int]) -> None:
@@ -98,9 +105,8 @@ def _backdrop(scene: Scene, size: int) -> Canvas:
     return canvas
 
 
-def _paint(scene: Scene, empty: Canvas) -> tuple[Canvas, list[Item], list[int]]:
-    """Put everything before the backdrop; also the annotated items in order and each one's pixels before it was hid."""
-    canvas = empty.copy()
+def _paint(scene: Scene, canvas: Canvas) -> tuple[list[Item], list[int]]:
+    """Put everything before the backdrop; the annotated items in order and each one's pixels before it was hid."""
     stage = Stage(canvas, scene.camera, scene.light, scene.shadow)
     listed: list[Item] = []
     fresh: list[int] = []
@@ -113,7 +119,7 @@ def _paint(scene: Scene, empty: Canvas) -> tuple[Canvas, list[Item], list[int]]:
         canvas.start(len(listed) if item.kind else 0)
         item.draw(stage, item)
         if item.kind:
-            fresh.append(int(np.count_nonzero(canvas.owned())))
+            fresh.append(int(np.count_nonzero(canvas.owned()[0])))
         for child in item.children:
             put(child)
 
@@ -121,4 +127,4 @@ def _paint(scene: Scene, empty: Canvas) -> tuple[Canvas, list[Item], list[int]]:
         put(item)
     for item in scene.items:
         put(item)
-    return canvas, listed, fresh
+    return listed, fresh

@@ -5,6 +5,7 @@ same texture. Values are offsets in palette steps (see ``canvas.palette``); noth
 """
 
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 import cv2
@@ -22,7 +23,7 @@ def _noise(name: int, blur_x: float, blur_y: float) -> Tile:
     stream = np.random.Generator(np.random.PCG64([_SEED, name]))
     white = stream.standard_normal((_BASE, _BASE)).astype(np.float32)
     if blur_x or blur_y:
-        margin = _BASE // 2
+        margin = min(_BASE // 2, 4 * ceil(max(blur_x, blur_y)) + 16)  # the reach of OpenCV's kernel, and some more
         wide = cv2.copyMakeBorder(white, margin, margin, margin, margin, cv2.BORDER_WRAP)
         wide = cv2.GaussianBlur(wide, (0, 0), sigmaX=max(blur_x, 0.1), sigmaY=max(blur_y, 0.1))
         white = wide[margin:-margin, margin:-margin]
@@ -45,7 +46,7 @@ def _build(name: str) -> Any:
     if name == "wood":
         return 0.9 * _noise(6, 45, 1.6) + 0.5 * _noise(7, 20, 6)
     if name == "post":
-        return (0.9 * _noise(6, 45, 1.6) + 0.5 * _noise(7, 20, 6)).T.copy()
+        return _build("wood").T.copy()
     if name == "fabric":
         up, across = _grid(1 / 64, 1 / 128)
         return 0.9 * (up - 0.5) * (across - 0.5) * 4 + 0.5 * _noise(8, 2, 2) + 0.4 * _noise(9, 12, 12)
@@ -54,7 +55,8 @@ def _build(name: str) -> Any:
     if name == "fur":
         return 0.9 * _noise(13, 1.2, 4.5) + 0.5 * _noise(14, 14, 14)
     if name == "leaf":
-        return 1.2 * np.sign(_noise(15, 3.2, 3.2)) * np.abs(_noise(15, 3.2, 3.2)) ** 0.5 + 0.4 * _noise(16, 1, 1)
+        clumps = _noise(15, 3.2, 3.2)
+        return 1.2 * np.sign(clumps) * np.abs(clumps) ** 0.5 + 0.4 * _noise(16, 1, 1)
     raise KeyError(name)
 
 

@@ -4,9 +4,7 @@ Each theme lists what it usually holds and how often; ``layout`` finds the place
 class is more than six times as frequent as another.
 """
 
-from math import hypot
-
-import numpy as np
+from math import cos, hypot, pi, sin
 
 from misdetect.data.procedural.backdrop import Room
 from misdetect.data.procedural.camera import Camera
@@ -41,7 +39,7 @@ def _shelf(layout: Layout, dice: Dice) -> None:
     assert layout.room is not None
     if layout.hang(shelf, 1.2, 1.6):
         reach = shelf.span[2] / 2
-        shelf.x, shelf.z = shelf.x + np.sin(shelf.yaw) * reach, shelf.z - np.cos(shelf.yaw) * reach
+        shelf.x, shelf.z = shelf.x + sin(shelf.yaw) * reach, shelf.z - cos(shelf.yaw) * reach
         layout.top(shelf, dice.whole(2, 4), ("book", "book", "plant", "cup", "cup", "vase", "clock"))
 
 
@@ -59,8 +57,8 @@ def _television(layout: Layout, dice: Dice) -> None:
     if dice.chance(0.4) and stand.span[0] > screen.span[0] + 0.45:
         extra = make_small(dice.pick(("plant", "vase", "cup", "book", "clock")), dice)
         side = dice.sign() * (stand.span[0] / 2 - 0.16)
-        extra.x, extra.y = stand.x + np.cos(stand.yaw) * side, stand.y + stand.span[1]
-        extra.z = stand.z + np.sin(stand.yaw) * side
+        extra.x, extra.y = stand.x + cos(stand.yaw) * side, stand.y + stand.span[1]
+        extra.z = stand.z + sin(stand.yaw) * side
         extra.yaw = stand.yaw
         stand.children.append(extra)
 
@@ -111,14 +109,14 @@ def _living(layout: Layout, dice: Dice) -> None:
         if layout.room.holds(rug.x, rug.z, hypot(rug.span[0], rug.span[2]) / 2 * 0.8):
             layout.flats.append(rug)
     couch = make("couch", 0, dice)
-    turn = layout.room.yaw + dice.pick((0.0, 0.0, 0.5, -0.5, np.pi))
+    turn = layout.room.yaw + dice.pick((0.0, 0.0, 0.5, -0.5, pi))
     if dice.chance(0.92) and not layout.against(couch):
         layout.stand(couch, near * 1.1, far, edge=0.2, yaw=turn)
     if couch.z and dice.chance(0.16):
         lying = make("cat", 2, dice)
         lying.size = 0.9
         lying.x, lying.y, lying.z = couch.x, couch.span[1] * 0.55, couch.z - 0.12
-        if np.cos(couch.yaw) > 0.5:
+        if cos(couch.yaw) > 0.5:
             couch.children.append(lying)
     if dice.chance(0.65):
         _television(layout, dice)
@@ -144,9 +142,7 @@ def _dining(layout: Layout, dice: Dice) -> None:
     for _ in range(dice.pick((1, 1, 2, 3))):
         side = make("chair", dice.whole(0, 3), dice)
         side.yaw = layout.room.yaw
-        layout.stand(
-            side, near, far, most=0.5, yaw=layout.room.yaw + dice.pick((0.0, 0.4, -0.4, 1.4, -1.4, np.pi, 2.6))
-        )
+        layout.stand(side, near, far, most=0.5, yaw=layout.room.yaw + dice.pick((0.0, 0.4, -0.4, 1.4, -1.4, pi, 2.6)))
     if dice.chance(0.35):
         sideboard = make("cabinet", 0, dice)
         if layout.against(sideboard):

@@ -4,7 +4,7 @@ Small things are drawn larger than life (a mug is 17 to 22 cm tall), so that the
 128 pixels; they keep their relations to each other.
 """
 
-from math import cos, pi, sin
+from math import cos, pi, sin, sqrt
 
 import numpy as np
 
@@ -229,7 +229,7 @@ def _pendant(frame: Frame, dice: Dice, w: float, h: float, colour: Colour, lit: 
         sx, sy = frame.at((0, low - 0.05, 0))
         reach = w * 1.1 * frame.stage.camera.focal / frame.origin[2]
         frame.stage.canvas.soften(float(sx), float(sy), reach, reach, 0.45)
-    ring = [(w / 2 * cos(a), low, w / 2 * sin(a)) for a in np.arange(20) * pi / 10]
+    ring = [(w / 2 * cos(k * pi / 10), low, w / 2 * sin(k * pi / 10)) for k in range(20)]
     dome = smooth(
         [
             (-w / 2, low),
@@ -319,7 +319,8 @@ def ball(stage: Stage, item: Item) -> None:
             a = spin + k * 2 * pi / 5
             px, py, pr = (0.62 * cos(a) * r, 0.62 * sin(a) * r, 0.25 * r) if k < 5 else (0.0, 0.0, 0.3 * r)
             squeeze = 0.72 if k < 5 else 1.0
-            patch = np.array([(pr * squeeze * cos(b), pr * sin(b)) for b in spin * 1.3 + np.arange(5) * 2 * pi / 5])
+            corners = [spin * 1.3 + i * 2 * pi / 5 for i in range(5)]
+            patch = np.array([(pr * squeeze * cos(b), pr * sin(b)) for b in corners])
             turn = np.array([[cos(a), sin(a)], [-sin(a), cos(a)]])
             board.flat((patch @ turn if k < 5 else patch) + (px, py), (34, 34, 40))
     elif design == 1:
@@ -330,7 +331,7 @@ def ball(stage: Stage, item: Item) -> None:
         wedge = [other, base, dice.pick(PAINTS), base, (240, 196, 50), base]
         for k, colour in enumerate(wedge):
             a0, a1 = spin + k * pi / 3, spin + (k + 1) * pi / 3
-            rim = [(r * cos(a), r * sin(a)) for a in np.linspace(a0, a1, 7)]
+            rim = [(r * cos(a0 + (a1 - a0) * i / 6), r * sin(a0 + (a1 - a0) * i / 6)) for i in range(7)]
             board.flat([(0.25 * r, 0.3 * r), *rim], colour)
         board.ellipse(0.25 * r, 0.3 * r, 0.14 * r, 0.14 * r, (250, 250, 250))
     elif design == 3:
@@ -339,20 +340,18 @@ def ball(stage: Stage, item: Item) -> None:
     else:
         turn = np.array([[cos(spin), sin(spin)], [-sin(spin), cos(spin)]])
         for low, high in ((-0.22, 0.22), (0.55, 0.8), (-0.8, -0.55)):
-            ends = np.linspace(low, high, 4)
-            right = [(np.sqrt(1 - t * t) * r, t * r) for t in ends]
-            left = [(-np.sqrt(1 - t * t) * r, t * r) for t in ends[::-1]]
+            right = [(sqrt(1 - t * t) * r, t * r) for t in (low + (high - low) * i / 3 for i in range(4))]
+            left = [(-x, y) for x, y in right[::-1]]
             board.flat(np.array(right + left) @ turn, other)
     _round_off(stage, board, r)
 
 
 def _seam(board: Board, r: float, spin: float, bend: float, width: float, colour: Colour) -> None:
     """A seam across a ball, straight or curving towards its middle on one side."""
-    t = np.linspace(-1, 1, 9)
     if bend:
-        arc = np.stack([t * 0.64, bend * (0.5 + 0.5 * t * t)], axis=1) * r
+        arc = np.array([(t / 4 * 0.64 * r, bend * (0.5 + 0.5 * (t / 4) ** 2) * r) for t in range(-4, 5)])
     else:
-        arc = np.stack([t * 0.97, 0 * t], axis=1) * r
+        arc = np.array([(t / 4 * 0.97 * r, 0.0) for t in range(-4, 5)])
     board.stroke(arc @ np.array([[cos(spin), sin(spin)], [-sin(spin), cos(spin)]]), width, colour)
 
 
