@@ -1,6 +1,7 @@
 """The contract every verb keeps: one JSON document, one sentence per failure, documented exit codes, no traceback."""
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -8,17 +9,37 @@ from pathlib import Path
 
 import pytest
 from cli_world import finish, start
+from fuzz_runs import GUIDED, document
 
 from misdetect import cli
 from misdetect.cli import VERBS
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))  # runs of explain, written down by hand
+from explain_runs import fates, write
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Finished runs: ``fuzz``, and ``one`` and ``two`` of explain."""
+    folder = tmp_path_factory.mktemp("runs")
+    document(*GUIDED, "--queries", 60, "--out", folder / "fuzz", "--pictures", "0")
+    for seed, name in enumerate(("one", "two")):
+        write(folder / name, fates(4, seed))
+    return folder
+
 
 @pytest.fixture
-def commands(world, tmp_path):
-    """For each verb arguments that work."""
+def commands(world, runs, tmp_path):
+    """For each verb arguments that work; what is written goes to ``new`` in ``tmp_path``."""
     results = tmp_path / "results.json"
     results.write_text(json.dumps(world.expected))
+    fuzz, new = runs / "fuzz", tmp_path / "new"
     return {
+        "compare": ["compare", runs / "one", runs / "two", "--out", new],
+        "export": ["export", fuzz, "--which", "all", "--out", new],
+        "fuzz": [*GUIDED[:-1], "--queries", "60", "--out", fuzz],
+        "pool": ["pool", "--data", "rooms:val,count=6", "--out", new],
+        "replay": ["replay", fuzz, "insertion/10"],
         "data": ["data", world.data],
         "detect": world.detect(tmp_path / "out.json"),
         "detectors": ["detectors"],
@@ -34,13 +55,16 @@ def is_one_sentence(text: str) -> bool:
     return text.startswith("misdetect: ") and text.count("\n") == 1 and "Traceback" not in text and "\x1b" not in text
 
 
-@pytest.mark.parametrize("verb", ["data", "detect", "detectors", "score"])
-def test_json_is_one_document_with_sorted_keys_and_nothing_else(run, commands, verb):
+@pytest.mark.parametrize(
+    "verb", ["compare", "data", "detect", "detectors", "export", "fuzz", "pool", "replay", "score"]
+)
+def test_json_is_one_document_with_sorted_keys_and_nothing_else(run, commands, verb, tmp_path):
     code, out, err = run(*commands[verb], "--json")
     assert code == 0, err
     document = json.loads(out)
     assert out == json.dumps(document, sort_keys=True, indent=2) + "\n"
     assert not err.lstrip().startswith("{")
+    shutil.rmtree(tmp_path / "new", ignore_errors=True)
     code, drawn, _ = run(*commands[verb])
     assert code == 0
     assert drawn.strip()
@@ -65,6 +89,11 @@ BAD = {
     "no such factory": ["detect", "--detector", "python:absent_module:f", "--data", "coco:x", "--out", "o.json"],
     "no such folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "absent/o.json"],
     "out is a folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "."],
+    "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
+    "no run to replay": ["replay", "absent", "insertion/1"],
+    "no run to export": ["export", "absent", "--out", "o"],
+    "no runs to compare": ["compare", "absent", "gone"],
+    "no pool without masks": ["pool", "--data", "coco:absent.json", "--out", "o"],
 }
 
 

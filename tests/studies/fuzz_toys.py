@@ -84,9 +84,7 @@ def naive_fails(before, after, pasted, score=0.5, iou=0.5):
             taken |= {best} if hits[-1] else set()
         precision = [sum(hits[: n + 1]) / (n + 1) for n in range(len(hits))]
         recall = [sum(hits[: n + 1]) / len(truths) for n in range(len(hits))]
-        area = sum(
-            (recall[n] - (recall[n - 1] if n else 0)) * max(precision[n:]) for n in range(len(hits))
-        )
+        area = sum((recall[n] - (recall[n - 1] if n else 0)) * max(precision[n:]) for n in range(len(hits)))
         if area < 1 - 1e-12:
             return True
     return False

@@ -187,9 +187,7 @@ def test_the_strict_oracle_sees_at_least_what_map_sees(rooms, pool, tmp_path):
 
 
 def test_unnatural_insertions_are_not_asked_about(rooms, pool, tmp_path):
-    _, outcome, found = campaign(
-        rooms, pool, BlotDetector(), tmp_path / "run", strategy="guided", min_naturalness=0.97
-    )
+    _, outcome, found = campaign(rooms, pool, BlotDetector(), tmp_path / "run", strategy="guided", min_naturalness=0.97)
     assert found.unnatural > 0
     assert all(row["naturalness"] >= 0.97 for row in found.asked)
     assert outcome.stats["queries"] == found.queries

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from misdetect.cli.shell import Document, Json, present
-from misdetect.data.export import export_coco
+from misdetect.data.export import check_new_folder, export_coco
 from misdetect.studies.fuzz.replay import failing_images, open_campaign
 from misdetect.studies.fuzz.results import Campaign
 
@@ -25,6 +25,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are."""
+    check_new_folder(out)
     opened, study = open_campaign(run)
     campaign = Campaign.of(opened, study.fuzzing)
     images = failing_images(
@@ -36,5 +37,6 @@ def export(
 
 def _show(console: Console, document: Document) -> None:
     console.print(
-        f"{document['images']} failing images with {document['annotations']} annotations -> {document['out']}"
+        f"{document['images']} failing images with {document['annotations']} annotations -> {document['out']}",
+        markup=False,
     )

@@ -1,28 +1,34 @@
 """``misdetect fuzz``: a campaign of metamorphic object insertion with a budget (paper 4)."""
 
 import json as decoder
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from misdetect.cli.running import Asking, Batch, NoCache, Workers
+from misdetect.cli.running import Asking, Batch, NoCache, Workers, identity
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
 from misdetect.data import load_data
 from misdetect.data.pool import load_pool
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, require
 from misdetect.engine.budget import Budget
-from misdetect.engine.store import write_atomically
-from misdetect.errors import BadSpec
+from misdetect.engine.store import Run, write_atomically
+from misdetect.errors import BadData, BadSpec, RunMismatch
 from misdetect.metrics.metamorphic import Oracle
 from misdetect.studies.fuzz.pictures import draw_failures
 from misdetect.studies.fuzz.plan import Listed
 from misdetect.studies.fuzz.results import Campaign, summarise
 from misdetect.studies.fuzz.settings import WIDEST, Destination, Fuzzing
 from misdetect.studies.fuzz.study import FuzzStudy
+
+_ENDLESS = 10**6
+"""What a campaign plans with where only time, or nothing, limits it."""
+_MORE = "budgets.json"
 
 
 def fuzz(
@@ -74,20 +80,21 @@ def fuzz(
     """Insert objects beside others and see which detections that breaks, within a budget."""
     model: Detector = require(load_detector(detector), Detector, "fuzz", "use a detector that can be asked")
     dataset = load_data(data).limit(limit)
+    if not len(dataset):  # before a pool is built from it, which would say that it has no masks
+        raise BadData(f"{dataset.spec} has no images.")
     asking = Asking(detector, workers, batch, queries, no_cache)
     price = _price(model, price, usd)
-    planned = _planned(queries, usd, price, strategy, minutes)
-    budgets = _budgets(out, planned)
+    budgets = _budgets(out, _planned(model, queries, usd, price, strategy, minutes))
     fuzzing = Fuzzing(
         strategy, budgets[0], per_object, _reach(reach, strategy), backgrounds, min_naturalness, relocate,
         _destination(destination), shrink, count_flicker, seed,
         Oracle(score, iou, oracle == "strict", flicker),
     )  # fmt: skip
-    study = FuzzStudy(
-        data, load_pool(pool or data), model.names, fuzzing, limit, embedding, [n for n in budgets[1:] if n]
-    )
-    budget = Budget(queries, usd, price, minutes, out.with_name(out.name + ".budget"))
-    outcome = asking.run(study, model, out, dataset, limit, budget=budget, **study.settings())
+    study = FuzzStudy(data, load_pool(pool or data), model.names, fuzzing, limit, embedding, budgets[1:])
+    with _leaving_nothing(out):
+        _remember(out, {"study": study.name, **identity(model, dataset, limit, **study.settings())}, budgets[1:])
+        budget = Budget(queries, usd, price, minutes, _counted(out))
+        outcome = asking.run(study, model, out, dataset, limit, budget=budget, **study.settings())
     campaign = Campaign.of(outcome.run, fuzzing)
     hunter = study.planner.hunter if study.planner is not None else None
     document: dict[str, Any] = {"detector": detector, "data": data, "out": str(out), **outcome.document()}
@@ -95,8 +102,8 @@ def fuzz(
     document["cost"] = {**budget.spent, "price": price}
     document["settings"] = {**study.settings(), "limit": limit}
     document["tables"] = _tables(document)
-    first = sorted(campaign.distinct, key=lambda failure: not failure.attributable)[:pictures]
-    document["pictures"] = [str(path) for path in draw_failures(out / "images", study, campaign, first)]
+    first = sorted(campaign.distinct, key=lambda failure: not failure.attributable)
+    document["pictures"] = [str(path) for path in draw_failures(out / "images", study, campaign, first, pictures)]
     if document["noise"]["differing"]:
         messages().print(
             f"warning: the detector is not deterministic: {document['noise']['differing']} of "
@@ -110,36 +117,73 @@ def _reach(asked: int | None, strategy: str) -> int:
     return asked if asked is not None else WIDEST if strategy == "adaptive" else 0
 
 
+def _limits(model: Any) -> dict[str, Any]:
+    """What a paid endpoint's own spec allows: ``queries``, ``usd``, ``price``."""
+    return dict(getattr(model, "limits", {}) or {})
+
+
 def _price(model: Any, price: float | None, usd: float | None) -> float:
-    own = dict(getattr(model, "limits", {}) or {}).get("price")
-    price = price if price is not None else float(own or 0.0)
+    price = price if price is not None else float(_limits(model).get("price") or 0.0)
     if usd is not None and price == 0:
         raise BadSpec("--usd needs the price of one query: give --price USD as well.")
     return price
 
 
-def _planned(queries: int | None, usd: float | None, price: float, strategy: str, minutes: float | None) -> int | None:
+def _planned(
+    model: Any, queries: int | None, usd: float | None, price: float, strategy: str, minutes: float | None
+) -> int | None:
     """How many queries the campaign may plan with."""
-    most = [n for n in (queries, None if usd is None else int(usd / price + 1e-9)) if n is not None]
+    own = _limits(model)
+    dollars = [n for n in (usd, own.get("usd")) if n is not None and price > 0]
+    most = [n for n in (queries, own.get("queries")) if n is not None] + [int(n / price + 1e-9) for n in dollars]
     if not most and strategy == "adaptive":
         if minutes is None:
             raise BadSpec("the adaptive strategy decides what to do with a budget; give --queries, --usd or --minutes.")
-        return 10**6
+        return _ENDLESS
     return min(most, default=None)
 
 
-def _budgets(out: Path, planned: int | None) -> list[int | None]:
-    """The budgets of all sittings of the run ``out``: a larger one goes on where those before it ended."""
-    path = out.with_name(out.name + ".budgets.json")
+def _budgets(out: Path, planned: int | None) -> list[Any]:
+    """The queries that each sitting of the run ``out`` plans with: a larger number goes on where the last one ended.
+
+    The first is one of the settings that the run is known by; larger ones are remembered in ``budgets.json``.
+    """
     try:
-        before = decoder.loads(path.read_text()) if (out / "run.json").exists() else []
-    except (OSError, ValueError):
-        before = []
-    if not before or (planned is not None and before[-1] is not None and planned > before[-1]):
-        before.append(planned)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, decoder.dumps(before).encode())
-    return list(before)
+        found = Run.open(out).document["identity"]
+        more = [int(n) for n in decoder.loads((out / _MORE).read_text())] if (out / _MORE).exists() else []
+        before = [found["settings"]["queries"], *more]
+    except (BadData, LookupError, TypeError):  # no run yet, or none of fuzz, which is refused later
+        return [planned]
+    except (OSError, ValueError) as error:
+        raise BadData(f"{out / _MORE} cannot be read: {error}.") from None
+    wanted = _ENDLESS if planned is None else planned
+    return [*before, wanted] if before[-1] is not None and wanted > before[-1] else before
+
+
+def _remember(out: Path, identity: Document, more: list[int]) -> None:
+    """Take down the budgets ``more`` than the first before anything is planned with them, if ``out`` is this run."""
+    if more and Run.open(out).document.get("identity") == decoder.loads(decoder.dumps(identity)):
+        write_atomically(out / _MORE, decoder.dumps(more).encode())
+
+
+def _counted(out: Path) -> Path:
+    """Where the queries of the run ``out`` are counted, as for all verbs."""
+    return out.with_name(out.name + ".budget")
+
+
+@contextmanager
+def _leaving_nothing(out: Path) -> Iterator[None]:
+    """Bad input that only the run itself finds (no detections, say) leaves neither a run nor a count behind, unless
+    they were there before."""
+    begun, counted = (out / "run.json").exists(), _counted(out).exists()
+    try:
+        yield
+    except (BadData, BadSpec, RunMismatch):
+        if not begun and (out / "run.json").exists():
+            Run.open(out).discard()
+        if not counted:
+            _counted(out).unlink(missing_ok=True)
+        raise
 
 
 def _destination(text: str) -> Destination:
@@ -157,7 +201,7 @@ def _destination(text: str) -> Destination:
 def _tables(document: Document) -> dict[str, Any]:
     """The paper's Tables 1, 3 and 4 and Fig. 8 for this run."""
     failing = document["failures"] + document["relocated_unique"]
-    images = document["queries"] - document["backgrounds"] - document["noise"]["asked_twice"]
+    images = document["insertions"] + document["relocation"]["queries"]
     return {
         "1": {
             "synthetic_images": images,
@@ -180,7 +224,8 @@ def _show(console: Console, document: Document) -> None:
     console.print(
         f"{document['insertions']} insertions into {document['backgrounds']} backgrounds, {document['queries']} "
         f"queries ({document['engine']['queries']} asked now), {settings['strategy']}, reach {settings['reach']}, "
-        f"score {settings['oracle']['score']:g}, IoU {settings['oracle']['iou']:g} -> {document['out']}"
+        f"score {settings['oracle']['score']:g}, IoU {settings['oracle']['iou']:g} -> {document['out']}",
+        markup=False,
     )
     low, high = document["intervals"]["attributable_per_1000"]
     per = document["attributable_per_1000"]
@@ -188,36 +233,47 @@ def _show(console: Console, document: Document) -> None:
         f"\n{document['attributable']} distinct failures are the inserted object's doing"
         + (f" ({per:.1f} per 1000 queries, 90 % interval {low:.1f} to {high:.1f})" if low is not None else ""),
         style="bold",
+        markup=False,
     )
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     raw, rate = document["raw_failures"], document["raw_failure_rate"]
     rows: list[tuple[str, Any]] = [
         ("failing insertions, as the paper counts", f"{raw} ({100 * (rate or 0):.1f} %)"),
         ("  of these only a score that flickers", document["flicker"]),
-        ("  the rest", document["failures"]),
+        ("  the rest", raw - document["flicker"]),
         ("    the background's own texture fails too", f"{document['null_failures']} of {document['null_asked']}"),
         ("distinct failures (object, type)", document["unique_failures"]),
-        ("  by type", ", ".join(f"{n} {name}" for name, n in document["attributable_by_type"].items() if n) or "none"),
+        ("  of the object's doing, by type", _types(document["attributable_by_type"])),
         ("backgrounds tested", _percent(reach["backgrounds"])),
         ("objects tested", f"{_percent(reach['objects'])} of {reach['detected_objects']}"),
         ("relocated", f"{document['relocated']} ({document['relocated_unique']} unique)"),
+        ("shrunk", _shrunk([case["strength"] for case in document["shrunk"]])),
         ("naturalness", _points(document["naturalness"]["inserted"])),
     ]
     if document["cost"]["usd"]:
         rows.append(("cost", f"{document['cost']['usd']:.2f} USD"))
+    width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        table.add_row(name, str(value))
-    console.print(table)
+        console.print(f"{name:<{width}}  {value}", markup=False)
     for case in [case for case in document["cases"] if case["attributable"]][:10]:
         became = f" as {case['became']}" if case["became"] else ""
         console.print(
             f"  {case['case']}: {case['type']} {case['object']}{became} on {case['background']}, "
-            f"{case['score']:.2f} -> {case['after']:.2f}"
+            f"{case['score']:.2f} -> {case['after']:.2f}",
+            markup=False,
         )
     if document["pictures"]:
-        console.print(f"Pictures: {Path(document['pictures'][0]).parent} ({len(document['pictures'])})")
+        folder = Path(document["pictures"][0]).parent
+        console.print(f"Pictures: {folder} ({len(document['pictures'])})", markup=False)
     if document["stopped"]:
         console.print(f"Stopped by the {document['stopped']}; the same command with a larger one goes on.")
+
+
+def _types(counts: Document) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
+
+
+def _shrunk(strengths: list[float]) -> str:
+    return f"{len(strengths)}, to {_percent(median(strengths))} of the edit (median)" if strengths else "0"
 
 
 def _percent(share: float | None) -> str:

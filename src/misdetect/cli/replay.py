@@ -1,5 +1,6 @@
 """``misdetect replay``: ask a detector again about one case of a run, and say whether the same happens."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,17 +8,17 @@ import typer
 from rich.console import Console
 
 from misdetect.cli.shell import Document, Json, present
+from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, require
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Detect, Steps
-from misdetect.engine.store import Run
 from misdetect.errors import BadData, BadSpec, DetectorFailed
 from misdetect.picture import Picture
 from misdetect.report.figures import save_png
 from misdetect.studies.fuzz.pictures import side_by_side
 from misdetect.studies.fuzz.replay import find_case, open_campaign, replay_changes
-from misdetect.studies.fuzz.rows import Insertion, change_records
+from misdetect.studies.fuzz.rows import BOX, Insertion, change_records
 
 
 def replay(
@@ -30,18 +31,22 @@ def replay(
     json: Json = False,
 ) -> None:
     """Ask again about one case of a run of fuzz; exit code 1 if what happens now is not what happened then."""
-    spec = detector or str(Run.open(run).document.get("identity", {}).get("detector", {}).get("spec"))
-    model: Detector = require(load_detector(spec), Detector, "replay", "use a detector that can be asked")
     opened, study = open_campaign(run)
+    row = find_case(opened, case)
+    spec = detector or opened.document["identity"].get("detector", {}).get("spec")
+    if spec is None:
+        raise BadSpec(f"{run} does not say which detector it was made with; name it with --detector.")
+    model: Detector = require(load_detector(spec), Detector, "replay", "use a detector that can be asked")
     if tuple(model.names) != study.names:
         raise BadSpec(f"{spec} has other classes than the detector of {run}; their answers cannot be compared.")
-    row, before = find_case(opened, case)
     insertion = Insertion.of_row(row)
     picture = study.picture(insertion)
-    after = _ask(model, picture)
+    before, after = _ask(model, [study.sample(insertion.image), picture])
     changes, same = replay_changes(study, row, before, after)
+    records = change_records(changes, None)
     written = opened.path / "images" / f"replay-{row['case'].replace('/', '-')}.png"
-    save_png(written, side_by_side(study, insertion, before, after, _first(changes, row)))
+    minded = [record for record in records if record["counts"]]
+    save_png(written, side_by_side(study, insertion, before, after, minded, f"{row['case']}: "))
     if out is not None:
         save_png(out, picture.render())
     present(
@@ -54,9 +59,9 @@ def replay(
             "box": list(insertion.box),
             "opacity": insertion.opacity,
             "reproduced": same,
-            "changes": [{**record, "object": study.names[record["label"]]} for record in change_records(changes, None)],
+            "changes": [_named(record, study.names) for record in records],
             "picture": str(written),
-            "settings": study.settings(),
+            "settings": opened.document["identity"]["settings"],
         },
         json,
         _show,
@@ -65,20 +70,22 @@ def replay(
         raise typer.Exit(1)
 
 
-def _first(changes: list[Any], row: Any) -> Any:
-    records = change_records(changes, None) or row["changes"] or [None]
-    return records[0]
+def _named(record: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A change for people: what the controls would say was not asked."""
+    kept = {key: record[key] for key in ("type", "score", "after", "flickers", "counts")}
+    became = names[record["became"]] if record["became"] >= 0 else None
+    return {**kept, "object": names[record["label"]], "became": became, "box": [record[name] for name in BOX]}
 
 
-class _One:
-    """A study of one question that is not answered from the cache."""
+class _Both:
+    """A study of one case that is not answered from the cache: a background and its edit."""
 
     name = "replay"
     schema: Any = None
 
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        self.found: Any = None
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self._pictures = pictures
+        self.found: list[Detections] = []
 
     def __len__(self) -> int:
         return 1
@@ -87,16 +94,17 @@ class _One:
         return [Case(0, "replay")]
 
     def run(self, case: Case) -> Steps:
-        self.found = yield Detect(self._picture)
+        self.found = yield [Detect(picture) for picture in self._pictures]
         return []
 
 
-def _ask(model: Detector, picture: Picture) -> Any:
-    study = _One(picture)
+def _ask(model: Detector, pictures: Sequence[Picture]) -> list[Detections]:
+    """The answers now. The background is asked about too: another detector, or a newer one, sees it otherwise."""
+    study = _Both(pictures)
     for finished in Pump(model, study).run(study.cases()):
         if finished.error is not None:
             raise DetectorFailed(finished.error)
-    if study.found is None:
+    if not study.found:
         raise BadData("the detector's own budget is spent; nothing was asked.")
     return study.found
 
@@ -107,13 +115,16 @@ def _show(console: Console, document: Document) -> None:
         f"{document['inserted']} at {x0},{y0} ({x1 - x0}x{y1 - y0}) on {document['background']}: "
         + ("the same happens again" if document["reproduced"] else "something else happens now"),
         style="bold",
+        markup=False,
     )
     for change in document["changes"]:
+        became = f" as {change['became']}" if change["became"] else ""
         notes = [note for note, on in (("flickers", change["flickers"]), ("forgiven", not change["counts"])) if on]
         console.print(
-            f"  {change['type']} {change['object']}, {change['score']:.2f} -> {change['after']:.2f}"
-            + (f" ({', '.join(notes)})" if notes else "")
+            f"  {change['type']} {change['object']}{became}, {change['score']:.2f} -> {change['after']:.2f}"
+            + (f" ({', '.join(notes)})" if notes else ""),
+            markup=False,
         )
     if not document["changes"]:
         console.print("  nothing changes")
-    console.print(f"Picture: {document['picture']}")
+    console.print(f"Picture: {document['picture']}", markup=False)

@@ -162,6 +162,9 @@ def _joint_budget(asked: Budget | None, limits: Mapping[str, Any], path: Path) -
     sittings together: each worker's copy of the endpoint only knows what it spends itself."""
     if limits.get("queries") is None and limits.get("usd") is None:
         return asked
-    both = [n for n in (limits["queries"], asked.queries if asked else None) if n is not None]
-    minutes, file = (asked.minutes, asked.path or path) if asked else (None, path)
-    return Budget(min(both, default=None), limits["usd"], limits["price"], minutes, file)
+    if asked is None:
+        return Budget(**limits, path=path)
+    queries = [n for n in (limits["queries"], asked.queries) if n is not None]
+    usd = [n for n in (limits["usd"], asked.usd) if n is not None]
+    price = max(limits["price"], asked.price)
+    return Budget(min(queries, default=None), min(usd, default=None), price, asked.minutes, asked.path or path)

@@ -22,9 +22,9 @@ class Oracle:
     """When is a synthetic image a failure?
 
     ``score``: what counts as a detection. ``iou``: from where two boxes are the same. ``strict``: originals and
-    detections are matched one to one, and every extra detection counts, not only those that lower mAP. ``flicker``: a score this close to ``score`` flickers. ``corner``: detections
-    whose top-left lies within this many pixels of the inserted object's are its own. ``near``: IoU from which a box of
-    the same class is the original moved, not another.
+    detections are matched one to one, and every extra detection counts, not only those that lower mAP. ``flicker``: a
+    score this close to ``score`` flickers. ``corner``: detections whose top-left lies within this many pixels of the
+    inserted object's are its own. ``near``: IoU from which a box of the same class is the original moved, not another.
     """
 
     score: float = 0.5
@@ -56,8 +56,9 @@ class Oracle:
 class Change:
     """One difference. ``thing``: index of the original among the reference's detections above the threshold, -1 for an
     ``extra`` one. ``label`` of the original (of the extra), ``became`` the label it was renamed to or -1, ``box`` of
-    the original (of the extra), ``score`` on the background and ``after`` on the synthetic image (0 where nothing is
-    left), ``flickers``: only just, ``counts``: the oracle minds it."""
+    the original (of the extra). ``score`` on the background and ``after`` on the synthetic image; where it is no
+    detection, the best score below the threshold that its class has in its place, or 0. ``flickers``: only just;
+    ``counts``: the oracle minds it."""
 
     type: str
     thing: int
@@ -127,11 +128,11 @@ def compare(before: Detections, after: Detections, pasted: Sequence[float], orac
     spare = np.setdiff1d(np.arange(len(found)), partners)
     if not lost.size and not spare.size:
         return []
-    changes, used = _lost(reference, found, rest, overlap, lost, spare, oracle)
-    weakest = _weakest_kept(found, partners)
+    changes, used = _lost(reference, found, rest[rest.scores < oracle.score], overlap, lost, spare, oracle)
+    weakest, faint = _weakest_kept(found, partners), before[before.scores < oracle.score]
     for i in spare[~np.isin(spare, used)].tolist():
         label, score = int(found.labels[i]), float(found.scores[i])
-        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], before, oracle.iou)[0])
+        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], faint, oracle.iou)[0])
         counts = oracle.strict or score > weakest.get(label, np.inf)
         flickers = score < oracle.high or was > oracle.low
         changes.append(Change(EXTRA, -1, label, -1, _box(found, i), was, score, flickers, counts))
@@ -150,11 +151,17 @@ def _voc_match(possible: Floats, scores: Floats) -> tuple[Ints, Ints]:
 
 
 def _lost(
-    reference: Detections, found: Detections, rest: Detections, overlap: Floats, lost: Ints, spare: Ints, oracle: Oracle
+    reference: Detections,
+    found: Detections,
+    faint: Detections,
+    overlap: Floats,
+    lost: Ints,
+    spare: Ints,
+    oracle: Oracle,
 ) -> tuple[list[Change], list[int]]:
     """What became of the originals that nothing matches, and which of ``found`` that accounts for."""
     changes, used = [], list[int]()
-    residue = standing(reference.boxes[lost], reference.labels[lost], rest, oracle.iou)
+    residue = standing(reference.boxes[lost], reference.labels[lost], faint, oracle.iou)
     for i, left in zip(lost.tolist(), residue.tolist(), strict=True):
         label, score = int(reference.labels[i]), float(reference.scores[i])
         free = np.array([j for j in spare.tolist() if j not in used], dtype=np.int64)

@@ -216,7 +216,7 @@ class Adaptive:
         """Take in the rows of insertions, in order."""
         for row in rows:
             prey = self._prey[row["image"]]
-            if row["standing"] is None:  # not asked, being unnatural
+            if row["failed"] is None:  # not asked, being unnatural
                 continue
             insertion = Insertion.of_row(row)
             moved = prey.record(insertion, np.array(row["standing"], dtype=np.float64))

@@ -1,7 +1,7 @@
 """Failing cases as pictures: the background and the synthetic image side by side, each with what was detected on it.
 
-What was inserted has a white frame, what changed a yellow one, both edged in black and drawn outside the boxes of the
-detections, whose colours are those of their classes. The lines of text above say so.
+What was inserted has a white frame, what changed a thick yellow one, both edged in black and outside the boxes of the
+detections, which have the colours of their classes. The lines of text above say so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from misdetect.studies.fuzz.rows import BOX, Insertion, detections_of
 from misdetect.studies.fuzz.study import FuzzStudy
 
 _YELLOW, _WHITE, _BLACK = (255, 225, 0), (255, 255, 255), (0, 0, 0)
-_LEAST = 480
+_LEAST = 384
 """Pixels of the shorter side; captions on a smaller picture would cover it."""
 _NAMED = 3
 """Changes named in the title; the rest is counted."""
@@ -53,15 +53,14 @@ def side_by_side(
     """Background and synthetic image with their detections, the inserted object and ``changes`` (a row's records)."""
     parts = []
     pixels = (study.sample(insertion.image).image, study.picture(insertion).render())
-    said = ("background", f"with a {study.pool[insertion.cutout].label} inserted (white)")
+    said = ("background", f"with the inserted {study.pool[insertion.cutout].label} (white)")
     for number, (picture, found) in enumerate(zip(pixels, (before, after), strict=True)):
         large, factor = figures.enlarged(picture, _LEAST)
-        drawn = _with_detections(study, large, factor, found)
         if number:
-            _mark(drawn, np.array(insertion.box) * factor, _WHITE)
+            _mark(large, np.array(insertion.box) * factor, _WHITE, 2)
         for change in changes:
-            _mark(drawn, np.array([change[name] for name in BOX]) * factor, _YELLOW)
-        parts.append(figures.titled(drawn, said[number]))
+            _mark(large, np.array([change[name] for name in BOX]) * factor, _YELLOW, 3)
+        parts.append(figures.titled(_with_detections(study, large, factor, found), said[number]))
     return figures.titled(figures.stacked(parts, sideways=True), title + _told(study, changes))
 
 
@@ -74,11 +73,11 @@ def _with_detections(study: FuzzStudy, image: Pixels, factor: float, found: Dete
     return figures.with_boxes(image, shown.boxes * factor, captions, shown.labels.tolist())
 
 
-def _mark(image: Pixels, box: Floats, paint: tuple[int, int, int]) -> None:
+def _mark(image: Pixels, box: Floats, paint: tuple[int, int, int], wide: int) -> None:
     """A frame of ``paint`` with a black edge just outside ``box``, pulled inside the image where it would leave it."""
     height, width = image.shape[:2]
-    low, high = np.maximum(box[:2] - 4, 3), np.minimum(box[2:] + 4, [width - 4, height - 4])
-    for colour, thickness in ((_BLACK, 7), (paint, 3)):
+    low, high = np.maximum(box[:2] - 2 - wide, 3), np.minimum(box[2:] + 2 + wide, [width - 4, height - 4])
+    for colour, thickness in ((_BLACK, wide + 3), (paint, wide)):
         figures.frame(image, np.concatenate([low, high]), colour, thickness)
 
 

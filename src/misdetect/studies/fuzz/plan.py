@@ -6,6 +6,7 @@ had it does not matter. A round never holds more than the budget could pay for i
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,9 @@ _ROUND = 512
 """Cases in a round of a strategy that does not learn."""
 _RESERVED = 0.1
 """Share of the queries kept for relocating, and again for shrinking, where these are wanted."""
+
+_BARREN = 8
+"""Rounds in which nothing was natural enough to be asked about, before a campaign gives up."""
 
 Row = Mapping[str, Any]
 RunRound = Callable[["list[Task]"], Generator[Any, None, list[tuple[int, Row]]]]
@@ -79,7 +83,7 @@ class Listed:
 
     def plan(self, most: int) -> list[Insertion]:
         """The next ``most`` of the list."""
-        return [placed for placed, _ in zip(self._insertions, range(min(most, _ROUND)), strict=False)]
+        return list(islice(self._insertions, min(most, _ROUND)))
 
     def learn(self, rows: Sequence[Row]) -> None:
         """Nothing to learn."""
@@ -127,13 +131,16 @@ class Planner:
 
     def _hunt(self, run: RunRound) -> Iterator[Any]:
         reserved = _RESERVED * (self.fuzzing.relocate + self.fuzzing.shrink)
-        while True:
+        barren = 0
+        while barren < _BARREN:
             plan = self.hunter.plan(min(self._round, self._room(INSERTION, reserved)))
             if not plan:
                 return
             tasks = [Task(INSERTION, insertion, tuple(self._known.get(insertion.image, ()))) for insertion in plan]
             found = yield from run(tasks)
-            self.spent += sum(row["queries"] for _, row in found)
+            asked = sum(row["queries"] for _, row in found)
+            self.spent += asked
+            barren = 0 if asked else barren + 1
             self.hunter.learn([row for _, row in found])
             self._failing += [(index, row) for index, row in found if counted(row, self.fuzzing.count_flicker)]
             self._remember(row for _, row in found)

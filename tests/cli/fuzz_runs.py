@@ -1,0 +1,66 @@
+"""Campaigns for the tests of ``fuzz``, ``replay`` and ``export``: the command in this process, and toy detectors."""
+
+import contextlib
+import io
+import json
+import signal
+import sys
+from pathlib import Path
+
+from misdetect.cli import main
+from misdetect.engine.store import Run
+
+TOYS = Path(__file__).parents[1] / "studies" / "fuzz_toys.py"
+BLOTS = f"python:{TOYS}:make_blots"
+ROOMS = "rooms:val,count=12"
+GUIDED = ["fuzz", "--detector", BLOTS, "--data", ROOMS, "--strategy", "guided", "--reach", 2, "--no-cache", "--json"]
+
+MORE_TOYS = f'''
+import sys
+sys.path.insert(0, {str(TOYS.parent)!r})
+from fuzz_toys import BlotDetector
+
+class Calm(BlotDetector):
+    """Sees the same in every image, whatever is inserted."""
+    fingerprint = None
+    def detect(self, images):
+        return [super(Calm, self)._one(image.astype(float) * 0 + 90.0) for image in images]
+
+class Paid(BlotDetector):
+    """Has limits of its own, as an endpoint's spec may."""
+    fingerprint = None
+    def __init__(self, queries="", usd=""):
+        given = {{"queries": int(queries) if queries else None, "usd": float(usd) if usd else None}}
+        self.limits = {{**given, "price": 0.01}}
+
+class Stranger(BlotDetector):
+    names = ("zebra", "yak", "yeti")
+'''
+
+
+def command(*arguments) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command; for fixtures that are shared, where ``capsys`` cannot be had."""
+    out, err = io.StringIO(), io.StringIO()
+    before, argv = signal.getsignal(signal.SIGTERM), sys.argv
+    sys.argv = ["misdetect", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = argv
+        signal.signal(signal.SIGTERM, before)
+    raise AssertionError("the command ends with an exit code")
+
+
+def document(*arguments):
+    """The document of a command that works."""
+    code, out, err = command(*arguments)
+    assert code == 0, out + err
+    return json.loads(out)
+
+
+def rows(out: Path):
+    """All rows of a run, in order."""
+    return Run.open(out).table().to_pylist()

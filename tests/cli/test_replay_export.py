@@ -1,0 +1,168 @@
+"""``misdetect replay`` and ``misdetect export``: a case happens again, or not; failing images are data like others."""
+
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from fuzz_runs import GUIDED, MORE_TOYS, ROOMS, command, document, rows
+
+from misdetect.data import load_data
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))  # a run of explain, written down by hand
+from explain_runs import fates, write
+
+REPLAYED = {
+    "run", "case", "detector", "background", "inserted", "box", "opacity", "reproduced", "changes", "picture",
+    "settings",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    """A run with failures, relocations and shrunk cases; its rows, and a file with other detectors."""
+    folder = tmp_path_factory.mktemp("campaign")
+    (folder / "toys.py").write_text(MORE_TOYS)
+    document(*GUIDED, "--queries", 160, "--out", folder / "run", "--pictures", 0)
+    return folder / "run", rows(folder / "run"), f"python:{folder / 'toys.py'}"
+
+
+def firm(row):
+    return [change for change in row["changes"] or () if change["counts"] and not change["flickers"]]
+
+
+def test_cases_of_every_phase_happen_again(campaign):
+    out, found, _ = campaign
+    for phase in ("insertion", "relocation", "shrinking"):
+        row = next(row for row in found if row["phase"] == phase and row["found"] is not None and firm(row))
+        replayed = document("replay", out, row["case"], "--json")
+        assert set(replayed) == REPLAYED
+        assert replayed["reproduced"], phase
+        assert replayed["case"] == row["case"]
+        assert replayed["box"] == [row["x"], row["y"], row["x"] + row["width"], row["y"] + row["height"]]
+        names = replayed["settings"]["names"]
+        assert [(c["type"], c["object"], c["after"]) for c in replayed["changes"]] == [
+            (c["type"], names[c["label"]], c["after"]) for c in row["changes"]
+        ]
+        assert cv2.imread(replayed["picture"]) is not None
+        by_number = document("replay", out, row["case_index"], "--json")
+        assert by_number == replayed
+
+
+def test_a_case_without_a_failure_happens_again_too(campaign):
+    out, found, _ = campaign
+    row = next(row for row in found if row["phase"] == "insertion" and not row["changes"])
+    code, shown, _ = command("replay", out, row["case"])
+    assert code == 0
+    assert "the same happens again" in shown
+    assert "nothing changes" in shown
+
+
+def test_a_search_that_got_nowhere_is_the_case_that_it_came_from(campaign):
+    out, found, _ = campaign
+    row = next(row for row in found if row["origin"] is not None and row["found"] is None)
+    assert document("replay", out, row["case"], "--json")["case"] == found[row["origin"]]["case"]
+
+
+def test_the_image_differs_from_the_background_only_in_the_box(campaign, tmp_path):
+    out, found, _ = campaign
+    row = next(row for row in found if row["phase"] == "insertion" and firm(row))
+    document("replay", out, row["case"], "--out", tmp_path / "image.png", "--json")
+    edited = cv2.imread(str(tmp_path / "image.png"))[:, :, ::-1]
+    background = load_data(ROOMS)[row["image"]].image
+    ys, xs = np.nonzero((edited != background).any(axis=2))
+    assert row["x"] <= xs.min() <= xs.max() < row["x"] + row["width"]
+    assert row["y"] <= ys.min() <= ys.max() < row["y"] + row["height"]
+
+
+def test_another_detector_is_compared_with_itself(campaign):
+    """One that sees the same in every image has no failure: exit code 1 where there was one, 0 where there was none."""
+    out, found, toys = campaign
+    insertions = [row for row in found if row["phase"] == "insertion"]
+    failing, sound = next(filter(firm, insertions)), next(row for row in insertions if not row["changes"])
+    code, said, err = command("replay", out, failing["case"], "--detector", f"{toys}:Calm", "--json")
+    assert code == 1, err
+    assert json.loads(said)["reproduced"] is False
+    assert json.loads(said)["changes"] == []
+    code, shown, _ = command("replay", out, failing["case"], "--detector", f"{toys}:Calm")
+    assert code == 1
+    assert "something else happens now" in shown
+    assert document("replay", out, sound["case"], "--detector", f"{toys}:Calm", "--json")["reproduced"]
+
+
+def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
+    out, found, toys = campaign
+    case = next(row["case"] for row in found if row["phase"] == "insertion")
+
+    def refused(*arguments):
+        code, said, err = command(*arguments)
+        assert (code, said, err.count("\n")) == (2, "", 1), err
+        return err
+
+    assert "has no case 'insertion/99999'" in refused("replay", out, "insertion/99999")
+    assert "has no case" in refused("replay", out, "9" * 60)
+    assert "background without any edit" in refused("replay", out, "clean/0")
+    assert "background without any edit" in refused("replay", out, "0")
+    assert "other classes" in refused("replay", out, case, "--detector", f"{toys}:Stranger")
+    assert "no run.json" in refused("replay", tmp_path, case)
+    assert "no run.json" in refused("export", tmp_path, "--out", tmp_path / "x")
+    write(tmp_path / "explained", fates(3, 0))
+    assert "is a run of 'explain'" in refused("replay", tmp_path / "explained", "0")
+    assert "is a run of 'explain'" in refused("export", tmp_path / "explained", "--out", tmp_path / "x")
+    changed = tmp_path / "changed"
+    (changed / "parts").mkdir(parents=True)
+    run = json.loads((out / "run.json").read_text())
+    for name, place in (("data", "data"), ("pool", "settings")):
+        stale = json.loads(json.dumps(run))
+        stale["identity"][place]["fingerprint" if name == "data" else "pool_fingerprint"] = "another"
+        (changed / "run.json").write_text(json.dumps(stale))
+        assert f"the {name} {ROOMS} has changed since" in refused("replay", changed, case)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("which", ["attributable", "all"])
+def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(campaign, tmp_path, which):
+    out, found, _ = campaign
+    failing = [row for row in found if row["phase"] == "insertion" and firm(row)]
+    wanted = [row for row in failing if row["attributable"] or which == "all"]
+    assert 0 < sum(row["attributable"] for row in failing) < len(failing)
+    rooms = load_data(ROOMS)
+    truths = [rooms[row["image"]].truth for row in wanted]
+    for inserted in ("unlabelled", "labelled"):
+        folder = tmp_path / inserted
+        said = document("export", out, "--out", folder, "--which", which, "--inserted", inserted, "--json")
+        more = inserted == "labelled"
+        assert set(said) == {"run", "out", "which", "inserted", "images", "annotations"}
+        assert said["images"] == len(wanted)
+        assert said["annotations"] == sum(map(len, truths)) + more * len(wanted)
+        data = load_data(f"coco:{folder / 'instances.json'},images={folder / 'images'}")
+        assert len(data) == len(wanted)
+        assert data.names == rooms.names
+        for sample, row, truth in zip(data, wanted, truths, strict=True):
+            assert len(sample.truth) == len(truth) + more
+            assert np.array_equal(sample.truth.boxes[: len(truth)], truth.boxes)
+            assert np.array_equal(sample.truth.labels[: len(truth)], truth.labels)
+            if more:
+                box = [row["x"], row["y"], row["x"] + row["width"], row["y"] + row["height"]]
+                assert sample.truth.boxes[-1].tolist() == box
+                assert data.names[int(sample.truth.labels[-1])] == row["label"]
+    document("replay", out, wanted[0]["case"], "--out", tmp_path / "one.png", "--json")
+    assert np.array_equal(cv2.imread(str(tmp_path / "one.png"))[:, :, ::-1], data[0].image)
+
+
+def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
+    out, _, toys = campaign
+    calm = [*GUIDED[:2], f"{toys}:Calm", *GUIDED[3:]]
+    document(*calm, "--queries", 30, "--out", tmp_path / "calm")
+    code, _, err = command("export", tmp_path / "calm", "--out", tmp_path / "nothing")
+    assert code == 2
+    assert "nothing to export" in err
+    assert not (tmp_path / "nothing").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note").write_text("precious")
+    code, _, err = command("export", out, "--out", tmp_path / "mine")
+    assert code == 2
+    assert "not empty" in err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
