@@ -33,7 +33,7 @@ def guided(tmp_path_factory):
 
 @pytest.fixture
 def toys(tmp_path_factory):
-    file = tmp_path_factory.mktemp("toys") / "toys.py"
+    file = tmp_path_factory.mktemp("toys") / "fuzz_subjects.py"
     file.write_text(MORE_TOYS)
     return f"python:{file}"
 

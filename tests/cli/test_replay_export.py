@@ -24,9 +24,9 @@ REPLAYED = {
 def campaign(tmp_path_factory):
     """A run with failures, relocations and shrunk cases; its rows, and a file with other detectors."""
     folder = tmp_path_factory.mktemp("campaign")
-    (folder / "toys.py").write_text(MORE_TOYS)
+    (folder / "fuzz_subjects.py").write_text(MORE_TOYS)
     document(*GUIDED, "--queries", 160, "--out", folder / "run", "--pictures", 0)
-    return folder / "run", rows(folder / "run"), f"python:{folder / 'toys.py'}"
+    return folder / "run", rows(folder / "run"), f"python:{folder / 'fuzz_subjects.py'}"
 
 
 def firm(row):
