@@ -18,7 +18,8 @@ from misdetect.errors import BadArray
 from misdetect.picture import Picture, Pixels, digest
 
 _OPAQUE = 128
-_KEEP = 8
+_KEEP = 96 << 20
+"""Bytes of rendered pictures that are kept: about a hundred photos, or a few large ones."""
 _drawn: "OrderedDict[str, Pixels]" = OrderedDict()
 _lock = Lock()
 
@@ -32,7 +33,7 @@ def drawn_once(base: Picture) -> Pixels:
     pixels = base.render()
     with _lock:
         _drawn[base.key] = pixels
-        while len(_drawn) > _KEEP:
+        while len(_drawn) > 1 and sum(kept.nbytes for kept in _drawn.values()) > _KEEP:
             _drawn.popitem(last=False)
     return pixels
 
