@@ -6,7 +6,7 @@ name, never by number. Converters to and from the common formats are duck-typed 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -99,14 +99,16 @@ class _BoxSet:
             index = _numpy(index)  # NumPy would read a bool tensor as the indices 0 and 1
             index = index if index.size else slice(0)  # and an empty list as floats, which are no index
         chosen = np.atleast_1d(np.arange(len(self))[index])
-        picked = {}
+        subset = object.__new__(type(self))  # what was checked once is not checked again
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, tuple):
-                picked[field.name] = tuple(value[i] for i in chosen)
+                value = tuple(value[i] for i in chosen)
             elif value is not None:
-                picked[field.name] = value[chosen]
-        return replace(self, **picked)  # type: ignore[type-var]
+                value = value[chosen]
+            object.__setattr__(subset, field.name, value)
+        subset._freeze()
+        return subset
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
