@@ -24,8 +24,8 @@ from misdetect.metrics.scoring import score
 from misdetect.studies.detect import DetectStudy, coco_results, write_results
 from misdetect.studies.explain import Explaining, ExplainStudy
 
-ELSEWHERE = ("scan",)
-NOT_YET = ("verify", "fuzz", "attack", "harden")
+ELSEWHERE = ("scan", "fuzz")
+NOT_YET = ("verify", "attack", "harden")
 
 
 def checkup(
