@@ -8,7 +8,8 @@ adaptive insertion on the photos of coco66; questions about clean backgrounds an
 other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired).
 ``speed``: queries per second of a whole campaign into a new run directory over those of ``detector.detect`` alone on
 the same images, drawn before the clock starts, in the same process and with the same threads (the campaign draws and
-compares in a second one); imports, the model and the pool are in neither. Two workers over one: from the first fifth of
+compares in a second one), asked once before the campaign and once after it, the mean of both, since machines drift;
+imports, the model and the pool are in neither. Two workers over one: from the first fifth of
 the cases to the last, since starting processes is no matter of speed. The median of the rounds.
 """
 
@@ -98,17 +99,22 @@ def measure_speed(args) -> dict:
     ratios = {name: [] for name in ("guided", "adaptive", "two_workers")}
     for turn in range(args.rounds):
         for strategy in ("guided", "adaptive"):
-            with tempfile.TemporaryDirectory() as folder:
-                started = time.perf_counter()
-                outcome, study, rows = campaign(
-                    detector, pool, strategy, 0, args.queries, turn, Path(folder) / "run", cached=False
-                )
-                rate = outcome.stats["queries"] / (time.perf_counter() - started)
-                images = [study.picture(Insertion.of_row(row)).render() for row in rows.asked[: args.queries // 2]]
-            ratios[strategy].append(rate / _own_rate(detector, images))
+            images, _ = _campaign_rate(detector, pool, strategy, args.queries, turn)
+            before = _own_rate(detector, images)
+            _, rate = _campaign_rate(detector, pool, strategy, args.queries, turn)
+            ratios[strategy].append(2 * rate / (before + _own_rate(detector, images)))
         one, two = (_steady_rate(detector, pool, spec, args.queries, turn, workers) for workers in (1, 2))
         ratios["two_workers"].append(two / one)
     return {name: round(statistics.median(values), 3) for name, values in ratios.items()}
+
+
+def _campaign_rate(detector, pool, strategy, queries, seed):
+    """The images of a campaign (half as many as queries) and its queries per second."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        outcome, study, rows = campaign(detector, pool, strategy, 0, queries, seed, Path(folder) / "run", cached=False)
+        rate = outcome.stats["queries"] / (time.perf_counter() - started)
+        return [study.picture(Insertion.of_row(row)).render() for row in rows.asked[: queries // 2]], rate
 
 
 def _steady_rate(detector, pool, spec, queries, seed, workers) -> float:

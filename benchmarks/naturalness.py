@@ -34,7 +34,7 @@ def main() -> None:
     before = None
     for sample in data:
         photo = sample.image
-        natural = Naturalness(photo)
+        natural = Naturalness(Raw(photo))
         for _ in range(arguments.repeats):
             thing = pool[int(random.integers(len(pool)))]
             scale = arguments.object / max(thing.size)
@@ -43,7 +43,7 @@ def main() -> None:
             paste = Paste(Raw(photo), thing, tuple(int(random.integers(v)) for v in free), size)
             edited = paste.render()
             start = process_time()
-            value = natural.of(edited, paste.box)
+            value = natural.of(paste.part(paste.box), paste.at)
             middle = process_time()
             full = natural.of(edited)
             whole.append(process_time() - middle)

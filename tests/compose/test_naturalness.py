@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misdetect.compose.naturalness import Naturalness, hog, naturalness
-from misdetect.compose.paste import Paste
+from misdetect.compose.paste import Paste, lay
 from misdetect.data import load_data
 from misdetect.data.cutouts import cutouts
 from misdetect.errors import BadArray
@@ -75,7 +75,12 @@ def test_what_is_computed_anew_is_all_that_changed(size, corner, extent, smooth)
     changed = edited[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
     changed[...] = noise(*changed.shape[:2], seed=1)
     fresh = naturalness(edited, background)
-    assert Naturalness(background).of(edited, (x0, y0, x1, y1)) == pytest.approx(fresh, abs=1e-6)
+    patch = edited[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
+    at = max(x0, 0), max(y0, 0)
+    for keep in (True, False):
+        natural = Naturalness(Raw(background), keep)
+        assert natural.of(patch, at) == pytest.approx(fresh, abs=1e-6)
+        assert (natural.nbytes > 0) == keep
     assert 0 <= fresh <= 1
 
 
@@ -90,8 +95,16 @@ def test_it_is_the_intersection_as_a_share_of_the_backgrounds(seed):
 def test_an_unchanged_image_is_wholly_natural(shape):
     background = noise(*shape)
     assert naturalness(background, background) == 1
-    assert Naturalness(background).of(background, (0, 0, 5, 5)) == 1
-    assert Naturalness(background).of(background, (7, 7, 7, 9)) == 1
+    assert Naturalness(Raw(background)).of(background[:5, :5]) == 1
+    assert Naturalness(Raw(background)).of(background[7:9, 7:7], (7, 7)) == 1
+
+
+def test_a_patch_that_sticks_out_counts_where_it_is_inside():
+    background, patch = noise(60, 50), noise(30, 30, seed=1)
+    for x, y in [(-10, -10), (40, 45), (-10, 45), (200, 3)]:
+        edited = background.copy()
+        lay(edited, patch, (x, y))
+        assert Naturalness(Raw(background)).of(patch, (x, y)) == pytest.approx(naturalness(edited, background))
 
 
 def test_a_background_without_gradients_has_nothing_to_share():
@@ -118,7 +131,7 @@ def test_inserted_objects_are_natural_and_other_photos_are_not():
     inserted, others = [], []
     for photo, thing, other in zip(photos, objects, photos[1:] + photos[:1], strict=True):
         paste = Paste(Raw(photo), thing, (photo.shape[1] // 3, photo.shape[0] // 3))
-        inserted.append(Naturalness(photo).of(paste.render(), paste.box))
+        inserted.append(Naturalness(Raw(photo)).of(paste.part(paste.box), paste.at))
         height, width = (min(a, b) for a, b in zip(photo.shape[:2], other.shape[:2], strict=True))
         others.append(naturalness(other[:height, :width], photo[:height, :width]))
     assert 0.96 < np.mean(inserted) < 1

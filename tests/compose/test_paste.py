@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from misdetect.compose.fade import Faded
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout
 from misdetect.errors import BadArray
@@ -43,6 +44,21 @@ def test_a_paste_is_what_a_loop_over_pixels_gives(seed, at):
     np.testing.assert_array_equal(picture.render(), before)
     width, height = cutout.size
     assert paste.box == (at[0], at[1], at[0] + width, at[1] + height)
+
+
+@given(seeds, places, st.sampled_from([0.0, 0.25, 0.7, 1.0]), st.lists(st.integers(0, 10), min_size=4, max_size=4))
+def test_a_part_is_what_the_whole_shows_there(seed, at, opacity, sides):
+    picture, cutout = scene(seed)
+    whole = picture.render().astype(float)
+    x0, y0, x1, y1 = (min(v, whole.shape[1 - k % 2]) for k, v in enumerate(sides))
+    box = min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+    mixed = np.rint(opacity * pasted_slowly(picture.render(), cutout.rgba, at) + (1 - opacity) * whole)
+    for edit, expected in [
+        (Paste(picture, cutout, at), pasted_slowly(picture.render(), cutout.rgba, at)),
+        (Faded(Paste(picture, cutout, at), opacity), mixed),
+    ]:
+        np.testing.assert_array_equal(edit.render(), expected)
+        np.testing.assert_array_equal(edit.part(box), expected[box[1] : box[3], box[0] : box[2]])
 
 
 @given(seeds, places, places)

@@ -32,10 +32,19 @@ class Faded:
 
     def render(self) -> Pixels:
         edited = self.paste.render()
-        if self.opacity == 1:
-            return edited
-        x0, y0, x1, y1 = (max(v, 0) for v in self.paste.box)
-        below = drawn_once(self.paste.base)[y0:y1, x0:x1]
-        mixed = self.opacity * edited[y0:y1, x0:x1] + (1 - self.opacity) * below
-        edited[y0:y1, x0:x1] = np.rint(mixed).astype(np.uint8)
+        x0, y0, x1, y1 = box = self._inside()
+        edited[y0:y1, x0:x1] = self.part(box)
         return edited
+
+    def part(self, box: tuple[int, int, int, int]) -> Pixels:
+        """What ``render`` shows inside ``box`` (x0, y0, x1, y1 in pixels, inside the picture), and no more is drawn."""
+        edited = self.paste.part(box)
+        x0, y0, x1, y1 = box
+        mixed = self.opacity * edited + (1 - self.opacity) * drawn_once(self.paste.base)[y0:y1, x0:x1]
+        return np.rint(mixed).astype(np.uint8)
+
+    def _inside(self) -> tuple[int, int, int, int]:
+        """The part of the paste's box that lies inside the picture."""
+        height, width = drawn_once(self.paste.base).shape[:2]
+        x0, y0, x1, y1 = (max(v, 0) for v in self.paste.box)
+        return min(x0, width), min(y0, height), min(x1, width), min(y1, height)

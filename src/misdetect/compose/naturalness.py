@@ -6,14 +6,13 @@ as the photo; they are computed here because OpenCV 5 has none, and because only
 computing anew. It says that an edit is small and fits the gradients below it, not that the scene makes sense.
 """
 
-from collections.abc import Sequence
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from misdetect.compose.paste import drawn_once, lay
 from misdetect.errors import BadArray
-from misdetect.picture import Pixels, check_pixels
+from misdetect.picture import Picture, Pixels, Raw, check_pixels
 
 _CELL = 8
 _BLOCK = 2 * _CELL
@@ -131,63 +130,85 @@ def hog(image: Pixels) -> Singles:
 
 
 class Naturalness:
-    """The naturalness of edits of one photo, whose own histograms are computed once.
+    """The naturalness of edits of one photo: for each edit only the blocks that it reaches are computed.
 
-    >>> natural = Naturalness(photo)                      # doctest: +SKIP
-    >>> natural.of(paste.render(), paste.box)             # doctest: +SKIP
+    >>> natural = Naturalness(sample)                         # doctest: +SKIP
+    >>> natural.of(paste.part(paste.box), paste.box[:2])      # doctest: +SKIP
     0.987
+
+    With ``keep``, the photo's own histograms stay in memory (``nbytes``); without, they are computed again where an
+    edit reaches.
     """
 
-    def __init__(self, background: Pixels) -> None:
-        self._shape = check_pixels(background).shape
-        self._hog = hog(background)
-        self._total = float(self._hog.sum(dtype=np.float64))
+    def __init__(self, background: Picture, keep: bool = True) -> None:
+        image = drawn_once(background)
+        blocks = hog(image)
+        self._background = background
+        self._shape, self._blocks = image.shape[:2], blocks.shape[:2]
+        self._total = float(blocks.sum(dtype=np.float64))
+        self._hog = blocks if keep else None
 
-    def of(self, edited: Pixels, box: Sequence[int] | None = None) -> float:
-        """The share of the background's histograms that ``edited`` has too, in 0..1; 1 where nothing changed.
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the histograms that are kept."""
+        return 0 if self._hog is None else self._hog.nbytes
 
-        ``box`` (x0, y0, x1, y1 in whole pixels, it may stick out) is where the two may differ; without it, anywhere. A
-        background without any gradient has naturalness 0 as soon as the edit shows one.
+    def of(self, patch: Pixels, at: tuple[int, int] = (0, 0)) -> float:
+        """The share of the photo's histograms that are left when ``patch`` ``[h, w, 3]`` lies on it with its left and
+        top ``at`` (pixels; it may stick out), in 0..1; 1 where nothing changed.
+
+        A photo without any gradient has naturalness 0 as soon as the edit shows one.
         """
-        if check_pixels(edited).shape != self._shape:
-            raise BadArray(
-                f"Expected an edit of the background's size {list(self._shape[:2])}. Got {list(edited.shape[:2])}."
-            )
-        rows, columns = self._reached(box)
+        rows, columns = self._reached(at, check_pixels(patch).shape[:2])
         if rows.start >= rows.stop or columns.start >= columns.stop:
             return 1.0
-        before, after = self._hog[rows, columns], self._region(_fitted(edited), rows, columns)
+        image = drawn_once(self._background)
+        after = self._region(image, rows, columns, patch, at)
         if not self._total:
             return 0.0 if after.any() else 1.0
+        before = self._region(image, rows, columns) if self._hog is None else self._hog[rows, columns]
         lost = float(np.maximum(before - after, 0).sum(dtype=np.float64))
         return max(0.0, 1.0 - lost / self._total)
 
-    def _reached(self, box: Sequence[int] | None) -> tuple[slice, slice]:
-        """The blocks that a change inside ``box`` can alter: a gradient looks one pixel further than its own."""
-        rows, columns = self._hog.shape[:2]
-        if box is None or min(self._shape[:2]) < _BLOCK:  # a small image's edge is repeated, wherever its box ends
-            return slice(0, rows), slice(0, columns)
-        x0, y0, x1, y1 = box
-        if x0 >= x1 or y0 >= y1:
+    def _reached(self, at: tuple[int, int], size: tuple[int, ...]) -> tuple[slice, slice]:
+        """The blocks that a change ``at`` a place can alter: a gradient looks one pixel further than its own."""
+        if min(self._shape) < _BLOCK:  # a small image's edge is repeated, wherever the change ends
+            return slice(0, self._blocks[0]), slice(0, self._blocks[1])
+        if 0 in size:
             return slice(0, 0), slice(0, 0)
-        first_row, first_column = ((v - 1) // _CELL - 1 for v in (y0, x0))
-        last_row, last_column = (v // _CELL for v in (y1, x1))
-        return (
-            slice(max(first_row, 0), min(last_row + 1, rows)),
-            slice(max(first_column, 0), min(last_column + 1, columns)),
-        )
+        starts = [max((v - 1) // _CELL - 1, 0) for v in reversed(at)]
+        ends = [(v + side) // _CELL + 1 for v, side in zip(reversed(at), size, strict=True)]
+        rows, columns = (slice(*three) for three in zip(starts, map(min, ends, self._blocks), strict=True))
+        return rows, columns
 
-    @staticmethod
-    def _region(image: Pixels, rows: slice, columns: slice) -> Singles:
-        """The histograms of a rectangle of blocks, from its pixels and one more on each side where there is one."""
-        top, bottom = rows.start * _CELL, (rows.stop + 1) * _CELL
-        left, right = columns.start * _CELL, (columns.stop + 1) * _CELL
-        above, beside = min(top, 1), min(left, 1)
-        x, y = _gradients(image[top - above : bottom + 1, left - beside : right + 1])
-        inner = slice(above, above + bottom - top), slice(beside, beside + right - left)
+    def _region(
+        self,
+        image: Pixels,
+        rows: slice,
+        columns: slice,
+        patch: Pixels | None = None,
+        at: tuple[int, int] = (0, 0),
+    ) -> Singles:
+        """The histograms of a rectangle of blocks of ``image`` with ``patch`` on it, from its pixels and one more on
+        each side where there is one."""
+        left, top = max(columns.start * _CELL - 1, 0), max(rows.start * _CELL - 1, 0)
+        height, width = (side - side % _CELL if side >= _BLOCK else side for side in self._shape)
+        right, bottom = min((columns.stop + 1) * _CELL + 1, width), min((rows.stop + 1) * _CELL + 1, height)
+        part = image[top:bottom, left:right]
+        if patch is not None:
+            part = part.copy()
+            lay(part, patch, (at[0] - left, at[1] - top))
+        x, y = _gradients(_fitted(part) if min(self._shape) < _BLOCK else part)
+        inner = tuple(
+            slice(span.start * _CELL - first, (span.stop + 1) * _CELL - first)
+            for span, first in ((rows, top), (columns, left))
+        )
         return _blocks(np.ascontiguousarray(x[inner]), np.ascontiguousarray(y[inner]))
 
 
 def naturalness(edited: Pixels, background: Pixels) -> float:
     """The share of ``background``'s histograms of oriented gradients that ``edited`` has too, in 0..1."""
-    return Naturalness(background).of(edited)
+    if check_pixels(edited).shape != check_pixels(background).shape:
+        sizes = [list(image.shape[:2]) for image in (background, edited)]
+        raise BadArray(f"Expected an edit of the background's size {sizes[0]}. Got {sizes[1]}.")
+    return Naturalness(Raw(background), keep=False).of(edited)

@@ -38,6 +38,19 @@ def drawn_once(base: Picture) -> Pixels:
     return pixels
 
 
+def lay(image: Pixels, patch: Pixels, at: tuple[int, int], mask: Pixels | None = None) -> None:
+    """Copy ``patch`` ``[h, w, 3]`` into ``image``, left and top ``at`` (it may stick out), where ``mask`` is not 0."""
+    (x, y), (height, width), (rows, columns) = at, patch.shape[:2], image.shape[:2]
+    left, top, right, bottom = max(-x, 0), max(-y, 0), min(columns - x, width), min(rows - y, height)
+    if left < right and top < bottom:
+        inside = slice(top, bottom), slice(left, right)
+        target = image[y + top : y + bottom, x + left : x + right]
+        if mask is None:
+            target[...] = patch[inside]
+        else:
+            cv2.copyTo(patch[inside], mask[inside], target)
+
+
 def _resized(rgba: Pixels, size: tuple[int, int]) -> Pixels:
     """``rgba`` at ``size`` (width, height); colours are weighted by alpha, or the transparent would darken the edge."""
     shrinks = size[0] * size[1] < rgba.shape[0] * rgba.shape[1]
@@ -92,12 +105,16 @@ class Paste:
         return self.at[0], self.at[1], self.at[0] + width, self.at[1] + height
 
     def render(self) -> Pixels:
-        image = drawn_once(self.base).copy()
+        return self._on(drawn_once(self.base).copy(), (0, 0))
+
+    def part(self, box: tuple[int, int, int, int]) -> Pixels:
+        """What ``render`` shows inside ``box`` (x0, y0, x1, y1 in pixels, inside the picture), and no more is drawn."""
+        x0, y0, x1, y1 = box
+        return self._on(drawn_once(self.base)[y0:y1, x0:x1].copy(), (x0, y0))
+
+    def _on(self, image: Pixels, corner: tuple[int, int]) -> Pixels:
+        """Draw on ``image``, whose left and top lie at ``corner`` of the picture."""
         rgba = self.cutout.rgba if self.size is None else _resized(self.cutout.rgba, self.size)
-        x0, y0, x1, y1 = self.box
-        left, top, right, bottom = max(x0, 0), max(y0, 0), min(x1, image.shape[1]), min(y1, image.shape[0])
-        if left < right and top < bottom:
-            patch = rgba[top - y0 : bottom - y0, left - x0 : right - x0]
-            opaque = (patch[:, :, 3] >= _OPAQUE).view(np.uint8)
-            cv2.copyTo(cv2.cvtColor(patch, cv2.COLOR_RGBA2RGB), opaque, image[top:bottom, left:right])
+        at = self.at[0] - corner[0], self.at[1] - corner[1]
+        lay(image, cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB), at, (rgba[:, :, 3] >= _OPAQUE).view(np.uint8))
         return image

@@ -107,7 +107,7 @@ def run_study(
         known = run.done()
         done = len(known)
         learn = getattr(study, "learn", None)
-        if learn is not None:
+        if learn is not None and known:
             _recall(run, known, learn)
         waiting = (case for case in study.cases() if case is None or case.index not in known)
         finished: Iterator[Finished]

@@ -5,6 +5,7 @@ charges the budget for the rest, renders a batch while the detector works on the
 resumes the generators. Cases are independent of each other, so their rows do not depend on how they were batched.
 """
 
+import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -27,6 +28,9 @@ _RETRIES = 1
 """How often a single image is asked again after the detector failed on it."""
 _CALL_BYTES = 32 << 20
 """Pixels of one call beyond the detector's own batch: large photos are not hoarded."""
+_SWITCH = 1e-4
+"""Seconds after which a thread that draws and compares gives way to one that talks to the detector: the latter wants
+the interpreter often and briefly, and the detector idles while it waits."""
 
 
 @dataclass(frozen=True)
@@ -124,23 +128,27 @@ class Pump:
         in_flight: dict[Future[None], _Flight] = {}
         flights: list[_Flight] = []  # known before they start, so that an interruption loses none
         exhausted = False
+        interval = sys.getswitchinterval()
         executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="detector")
         executor.submit(int).result()  # interrupted while it starts a thread, the executor would never wait for it
         try:
+            sys.setswitchinterval(min(interval, _SWITCH))
             while True:
                 while self._ready:
                     yield from self._advance(*self._ready.popleft())
+                more = not exhausted and len(self._active) < self._max_active
                 if not exhausted and not self.spent and len(self._active) < self._max_active and not self._backlog():
                     try:
                         case = source.next(block=not self._active)
                     except StopIteration:
-                        exhausted = True
+                        exhausted, more = True, False
                     else:
                         if case is not None:
                             yield from self._start(case)
                             continue
+                        more = False  # until something is answered: better a small batch than an idle detector
                 if len(in_flight) <= self._concurrency:
-                    batch = self._next_batch(fill=not exhausted and len(self._active) < self._max_active)
+                    batch = self._next_batch(fill=more)
                     if batch is None and not in_flight:
                         batch = self._next_batch(fill=False)
                     if batch is not None:
@@ -164,6 +172,7 @@ class Pump:
                 self.detector.close()
             raise
         finally:
+            sys.setswitchinterval(interval)
             executor.shutdown(wait=True, cancel_futures=True)
             for flight in flights:  # answers that came too late for their case still go into the cache
                 self._receive(flight)
@@ -204,9 +213,11 @@ class Pump:
         if not requests:
             self._ready.append((active, []))
         for slot, request in enumerate(requests):
-            self._ask(request, active, slot)
+            self._ask(request, active, slot, first=answer is None)
 
-    def _ask(self, request: Request, active: _Active, slot: int) -> None:
+    def _ask(self, request: Request, active: _Active, slot: int, first: bool) -> None:
+        """Take down a question. Those of a case that is under way come before the ``first`` ones of others: what is
+        begun is finished, and who plans by its outcome has not long to wait."""
         key = None
         if not isinstance(request, Gradient):
             try:
@@ -226,7 +237,8 @@ class Pump:
         ask = _Ask(request, key, [(active, slot)])
         if key is not None:
             self._pending[key] = ask
-        self._queues[type(request)].append(ask)
+        queue = self._queues[type(request)]
+        (queue.append if first else queue.appendleft)(ask)
 
     def _answer(self, active: _Active, slot: int, answer: Answer | Exception) -> None:
         active.answers[slot] = answer

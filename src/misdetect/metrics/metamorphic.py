@@ -1,6 +1,6 @@
 """The metamorphic relation of paper 4: an object inserted beside the others must not change what is detected of them.
 
-``compare`` takes the detections on the background (the reference) and on the synthetic image, leaves out those of the
+``judge`` takes the detections on the background (the reference) and on the synthetic image, leaves out those of the
 inserted object, and lists each change: its type, whether the oracle counts it, and whether it is only a score that
 flickers across the threshold. Functions of arrays; choices are in ``Oracle`` and explained in docs/definitions.md.
 """
@@ -91,18 +91,18 @@ def inserted(boxes: Floats, pasted: Floats, corner: float) -> Bools:
     return np.asarray(near | inside)
 
 
-def others(after: Detections, reference: Detections, pasted: Sequence[float], oracle: Oracle) -> Detections:
-    """``after`` without the detections of the object inserted at ``pasted``.
+def _own(boxes: Floats, overlap: Floats, pasted: Floats, oracle: Oracle) -> Bools:
+    """Which of ``boxes`` ``[M, 4]``, with IoU ``overlap`` ``[N, M]`` to the originals, are detections of the object
+    inserted at ``pasted`` ``[4]``.
 
-    One that lies on an original (IoU at least ``oracle.iou``, and more than with the inserted object) is kept: the rule
+    One that lies on an original (IoU at least ``oracle.iou``, and more than with the inserted object) is not: the rule
     of paper 4's code would take small neighbours for the object itself and call them missed.
     """
-    box = np.asarray(pasted, dtype=np.float64)
-    own = inserted(after.boxes, box, oracle.corner)
+    own = inserted(boxes, pasted, oracle.corner)
     if own.any():
-        most = iou(reference.boxes, after.boxes).max(axis=0, initial=0.0)
-        own &= ~((most >= oracle.iou) & (most > iou(box[None], after.boxes)[0]))
-    return after[~own]
+        most = overlap.max(axis=0, initial=0.0)
+        own &= ~((most >= oracle.iou) & (most > iou(pasted[None], boxes)[0]))
+    return own
 
 
 def standing(boxes: Floats, labels: Ints, found: Detections, least: float) -> Floats:
@@ -111,28 +111,60 @@ def standing(boxes: Floats, labels: Ints, found: Detections, least: float) -> Fl
     return np.asarray((same * found.scores[None, :]).max(axis=1, initial=0.0))
 
 
-def compare(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> list[Change]:
-    """What the object inserted at ``pasted`` (x0, y0, x1, y1) changed, originals first, in their order.
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What an inserted object did: each of the ``changes``, originals first, in their order; and ``standing`` ``[N]``,
+    the best score that each of the background's detections still has, at any threshold, 0 if none."""
+
+    changes: list[Change]
+    standing: Floats
+
+
+def judge(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> Verdict:
+    """What the object inserted at ``pasted`` (x0, y0, x1, y1) changed.
 
     ``before`` and ``after`` come with whatever scores the detector reports, so that what lies just below the threshold
     can be told from what is gone.
     """
-    reference = before.above(oracle.score)
-    rest = others(after, reference, pasted, oracle)
-    found = rest.above(oracle.score)
-    overlap = iou(reference.boxes, found.boxes)
-    same_class = reference.labels[:, None] == found.labels[None, :]
-    possible = np.where(same_class & (overlap >= oracle.iou), overlap, 0.0)
-    kept, partners = match(possible) if oracle.strict else _voc_match(possible, found.scores)
-    lost = np.setdiff1d(np.arange(len(reference)), kept)
+    overlap = iou(before.boxes, after.boxes)
+    firm = np.flatnonzero(before.scores >= oracle.score)
+    kept = ~_own(after.boxes, overlap[firm], np.asarray(pasted, dtype=np.float64), oracle)
+    same = kept & (overlap >= oracle.iou) & (before.labels[:, None] == after.labels)
+    left: Floats = (same * after.scores).max(axis=1, initial=0.0)
+    above = after.scores >= oracle.score
+    found = np.flatnonzero(kept & above)
+    possible = (overlap * same)[np.ix_(firm, found)]
+    originals, partners = match(possible) if oracle.strict else _voc_match(possible, after.scores[found])
+    if len(originals) == len(firm) and len(partners) == len(found):
+        return Verdict([], left)
+    faint = before[before.scores < oracle.score], after[kept & ~above]
+    between = overlap[np.ix_(firm, found)]
+    return Verdict(_changes(before[firm], after[found], *faint, between, originals, partners, oracle), left)
+
+
+def compare(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> list[Change]:
+    """The changes that ``judge`` sees."""
+    return judge(before, after, pasted, oracle).changes
+
+
+def _changes(
+    reference: Detections,
+    found: Detections,
+    faint_before: Detections,
+    faint_after: Detections,
+    overlap: Floats,
+    originals: Ints,
+    partners: Ints,
+    oracle: Oracle,
+) -> list[Change]:
+    """What became of the originals in ``reference`` and where ``found`` comes from, given who is whose partner."""
+    lost = np.setdiff1d(np.arange(len(reference)), originals)
     spare = np.setdiff1d(np.arange(len(found)), partners)
-    if not lost.size and not spare.size:
-        return []
-    changes, used = _lost(reference, found, rest[rest.scores < oracle.score], overlap, lost, spare, oracle)
-    weakest, faint = _weakest_kept(found, partners), before[before.scores < oracle.score]
+    changes, used = _lost(reference, found, faint_after, overlap, lost, spare, oracle)
+    weakest = _weakest_kept(found, partners)
     for i in spare[~np.isin(spare, used)].tolist():
         label, score = int(found.labels[i]), float(found.scores[i])
-        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], faint, oracle.iou)[0])
+        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], faint_before, oracle.iou)[0])
         counts = oracle.strict or score > weakest.get(label, np.inf)
         flickers = score < oracle.high or was > oracle.low
         changes.append(Change(EXTRA, -1, label, -1, _box(found, i), was, score, flickers, counts))

@@ -6,7 +6,7 @@ where, and its prior (how far scores move, by distance and relative size) is lea
 worth the expected number of new failures it makes. ``docs/fuzz.md`` explains it in full.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,7 +125,8 @@ class Trust:
 class _Prey:
     """A background under attack. Things ``[A]``: ``boxes``, their ``index`` among the detections, ``faint`` (to be made
     an extra) or not (to be missed), ``start`` in log-odds, ``need``: how far it has to move, ``weight``: how much a
-    failure would still be worth. Tried edits ``[n]``: ``tried`` boxes, ``kinds`` (cutouts), ``moved`` ``[n, A]``."""
+    failure would still be worth. Tried edits ``[n]``: ``tried`` boxes, ``kinds`` (cutouts), ``moved`` ``[n, A]``.
+    ``awaited``: planned, not answered yet, how ``short`` each is expected to leave the things and what it is worth."""
 
     scene: Scene
     index: Ints
@@ -138,6 +139,7 @@ class _Prey:
     tried: Floats = field(default_factory=lambda: np.zeros((0, 4)))
     kinds: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     moved: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    awaited: dict[Insertion, tuple[Floats, float]] = field(default_factory=dict)
     visits: int = 0
     trust: Trust = field(default_factory=Trust)
 
@@ -173,24 +175,24 @@ class _Prey:
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """Candidates ``[C]`` on one background: how ``short`` each leaves each thing ``[C, A]``, and their ``likeness``
-    ``[C, C]`` to each other."""
+    """Candidates ``[C]`` on one background: how ``short`` each leaves each thing ``[C, A]``, their ``likeness``
+    ``[C, C]`` to each other, and how much is left of each, ``fresh`` ``[C]``, beside those whose answer is awaited."""
 
     insertions: list[Insertion]
     short: Floats
     likeness: Floats
+    fresh: Floats
 
 
 class Adaptive:
-    """Plans rounds of insertions for ``scenes`` up to ``reach``; ``learn`` from the rows of each round before the next
-    ``plan``. The same seed and rows give the same plans."""
+    """Plans rounds of insertions for ``scenes`` up to ``reach``, and is to ``learn`` from the rows of each, if some
+    rounds later. The same seed and order of rounds and rows give the same plans."""
 
     def __init__(self, scenes: Iterable[Scene], reach: int, oracle: Oracle, seed: int) -> None:
         self._prey = {scene.image: _Prey.of(scene, oracle) for scene in scenes if scene.offers}
         self._reach, self._seed = reach, seed
         self._spread = Spread()
         self._calibration = Calibration()
-        self._expected: dict[Insertion, tuple[Floats, float]] = {}
         self._options: dict[int, _Options] = {}
 
     def plan(self, most: int) -> list[Insertion]:
@@ -206,25 +208,25 @@ class Adaptive:
         for _, worth, image, chosen in best:
             options = self._options[image]
             insertion = options.insertions[chosen]
-            self._expected[insertion] = options.short[chosen], worth
+            self._prey[image].awaited[insertion] = options.short[chosen], worth
             plan.append(insertion)
-        for *_, image, _ in best:  # what is learnt there changes what is expected there
+        for *_, image, _ in best:  # what is awaited there changes what is expected there, as will what is learnt
             self._options.pop(image, None)
         return plan
 
     def learn(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in the rows of insertions, in order."""
         for row in rows:
-            prey = self._prey[row["image"]]
+            prey, insertion = self._prey[row["image"]], Insertion.of_row(row)
+            self._options.pop(row["image"], None)
+            short, expected = prey.awaited.pop(insertion)
             if row["failed"] is None:  # not asked, being unnatural
                 continue
-            insertion = Insertion.of_row(row)
             moved = prey.record(insertion, np.array(row["standing"], dtype=np.float64))
             bins = self._spread.bins(prey.tried[-1:], prey.boxes, prey.faint)
             self._spread.learn(bins, moved[None, :])
             live = prey.weight > 0
             hit = self._hits(prey, row["changes"])
-            short, expected = self._expected.pop(insertion)
             self._calibration.learn(short, prey.faint, live, hit)
             prey.trust.learn(expected, float((hit & live).sum()))
 
@@ -254,9 +256,9 @@ class Adaptive:
         generator = np.random.default_rng([self._seed, 6, prey.scene.image, prey.visits])
         prey.visits += 1
         found = [*_beside(prey, self._reach, generator), *_nearby(prey, generator)]
-        boxes = np.array([insertion.box for insertion in found], dtype=np.float64).reshape(-1, 4)
-        kinds = np.array([insertion.cutout for insertion in found], dtype=np.int64)
-        return _Options(found, self._short(prey, boxes, kinds), _alike(boxes, kinds, boxes, kinds))
+        edits = _edits(found)
+        fresh: Floats = (1 - _alike(*edits, *_edits(prey.awaited))).prod(axis=1)
+        return _Options(found, self._short(prey, *edits), _alike(*edits, *edits), fresh)
 
     def _short(self, prey: _Prey, boxes: Floats, kinds: Ints) -> Floats:
         """How many standard deviations ``[C, A]`` each thing is expected to fall short of failing."""
@@ -279,8 +281,10 @@ class Adaptive:
     def _chosen(self, prey: _Prey, options: "_Options") -> Iterable[tuple[float, int]]:
         """The best few of one background: each is worth the new failures expected of it, given those before it."""
         weight = prey.weight.copy()
+        for short, _ in prey.awaited.values():
+            weight *= 1 - self._calibration.chances(short[None, :], prey.faint)[0]
         chances = self._calibration.chances(options.short, prey.faint)
-        allowed = np.ones(len(chances))
+        allowed = options.fresh.copy()
         for _ in range(min(_PER_SCENE, len(chances))):
             worth = allowed * (chances @ weight)
             best = int(worth.argmax())
@@ -289,6 +293,12 @@ class Adaptive:
             yield float(worth[best]), best
             weight *= 1 - chances[best]
             allowed *= 1 - options.likeness[best]
+
+
+def _edits(insertions: Collection[Insertion]) -> tuple[Floats, Ints]:
+    """The boxes ``[N, 4]`` and kinds (cutouts) ``[N]`` of ``insertions``."""
+    boxes = np.array([insertion.box for insertion in insertions], dtype=np.float64).reshape(-1, 4)
+    return boxes, np.array([insertion.cutout for insertion in insertions], dtype=np.int64)
 
 
 def _alike(boxes: Floats, kinds: Ints, others: Floats, other_kinds: Ints) -> Floats:

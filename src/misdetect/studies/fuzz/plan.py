@@ -1,9 +1,11 @@
 """What a campaign does next: rounds of insertions, then of relocations, then of shrinking, within its queries.
 
-A round is planned from the rows of the rounds before it, all of them, in order; how long a case takes and which worker
-had it does not matter. A round never holds more than the budget could pay for if every case in it cost the most it can.
+Two rounds are under way at a time, so that the detector need not wait while one is evaluated and the next is planned. A
+round is planned from the rows of all rounds but the one before it, in order; how long a case takes and which worker had
+it does not matter. No round holds more than the budget could pay for if every case under way cost the most it can.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +22,9 @@ from misdetect.studies.fuzz.rows import INSERTION, RELOCATION, SHRINKING, Insert
 from misdetect.studies.fuzz.search import MOST_MOVES, SHRINK_STEPS
 from misdetect.studies.fuzz.settings import Fuzzing
 
-_ROUND = 512
+_UNDER_WAY = 4
+"""Rounds of insertions at a time."""
+_ROUND = 64
 """Cases in a round of a strategy that does not learn."""
 _RESERVED = 0.1
 """Share of the queries kept for relocating, and again for shrinking, where these are wanted."""
@@ -29,8 +33,10 @@ _BARREN = 8
 """Rounds in which nothing was natural enough to be asked about, before a campaign gives up."""
 
 Row = Mapping[str, Any]
-RunRound = Callable[["list[Task]"], Generator[Any, None, list[tuple[int, Row]]]]
-"""Runs a round of tasks: yields whatever it has to, returns ``(case index, row)`` in order."""
+HandOut = Callable[["list[Task]"], Generator[Any, None, range]]
+"""Starts a round of tasks: yields their cases, returns their indices."""
+Wait = Callable[[range], Generator[Any, None, list[tuple[int, Row]]]]
+"""Waits for cases: yields as long as it has to, returns ``(case index, row)`` in order."""
 
 
 @dataclass(frozen=True)
@@ -107,37 +113,44 @@ class Planner:
         self.hunter: Hunter = (
             Adaptive(scenes, fuzzing.reach, fuzzing.oracle, fuzzing.seed) if adaptive else Listed(scenes, fuzzing)
         )
-        self._round = _ROUND if fuzzing.queries is None or not adaptive else max(16, fuzzing.queries // 32)
+        self._round = _ROUND if fuzzing.queries is None or not adaptive else max(8, fuzzing.queries // 128)
         self._failing: list[tuple[int, Row]] = []
         self._known: dict[int, list[Change]] = {}
         self._followed: set[tuple[str, int, int]] = set()
 
-    def rounds(self, run: RunRound) -> Iterator[Any]:
-        """Plan all rounds and have them ``run``, yielding what that yields."""
+    def rounds(self, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
+        """Plan all rounds, ``hand_out`` their cases and ``wait`` for them, yielding what these yield."""
         for budget in self._budgets:
             self._budget = budget
-            yield from self._hunt(run)
+            yield from self._hunt(hand_out, wait)
             if self.fuzzing.relocate:
-                yield from self._follow(RELOCATION, self._relocations(), run)
+                yield from self._follow(RELOCATION, self._relocations(), hand_out, wait)
             if self.fuzzing.shrink:
-                yield from self._follow(SHRINKING, self._shrinkings(), run)
+                yield from self._follow(SHRINKING, self._shrinkings(), hand_out, wait)
 
-    def _room(self, phase: str, reserved: float = 0.0) -> int:
-        """How many cases of ``phase`` the queries that are left pay for."""
+    def _room(self, phase: str, reserved: float = 0.0, under_way: int = 0) -> int:
+        """How many cases of ``phase`` the queries that are left pay for, with as many as are ``under_way``."""
         if self._budget is None:
             return 10**9
         left = self._budget * (1 - reserved) - self.spent
-        return max(0, int(left) // self._costs[phase])
+        return max(0, int(left) // self._costs[phase] - under_way)
 
-    def _hunt(self, run: RunRound) -> Iterator[Any]:
+    def _hunt(self, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
         reserved = _RESERVED * (self.fuzzing.relocate + self.fuzzing.shrink)
+        under_way = deque[range]()
         barren = 0
-        while barren < _BARREN:
-            plan = self.hunter.plan(min(self._round, self._room(INSERTION, reserved)))
-            if not plan:
+        while True:
+            while barren < _BARREN and len(under_way) < _UNDER_WAY:
+                room = self._room(INSERTION, reserved, sum(map(len, under_way)))
+                # what is left at the end is divided, or the second round would have to wait for the first
+                plan = self.hunter.plan(min(self._round, -(-room // _UNDER_WAY))) if room else []
+                if not plan:
+                    break
+                tasks = [Task(INSERTION, insertion, tuple(self._known.get(insertion.image, ()))) for insertion in plan]
+                under_way.append((yield from hand_out(tasks)))
+            if not under_way:
                 return
-            tasks = [Task(INSERTION, insertion, tuple(self._known.get(insertion.image, ()))) for insertion in plan]
-            found = yield from run(tasks)
+            found = yield from wait(under_way.popleft())
             asked = sum(row["queries"] for _, row in found)
             self.spent += asked
             barren = 0 if asked else barren + 1
@@ -152,13 +165,13 @@ class Planner:
                 found = [change_of(change) for change in row["changes"] if change["attributable"]]
                 self._known.setdefault(row["image"], []).extend(found)
 
-    def _follow(self, phase: str, tasks: list[Task], run: RunRound) -> Iterator[Any]:
+    def _follow(self, phase: str, tasks: list[Task], hand_out: HandOut, wait: Wait) -> Iterator[Any]:
         reserved = _RESERVED if phase == RELOCATION and self.fuzzing.shrink else 0.0
         tasks = [task for task in tasks if (phase, task.origin, task.change) not in self._followed]
         while tasks and (room := self._room(phase, reserved)):
             now, tasks = tasks[:room], tasks[room:]
             self._followed |= {(phase, task.origin, task.change) for task in now}
-            found = yield from run(now)
+            found = yield from wait((yield from hand_out(now)))
             self.spent += sum(row["queries"] for _, row in found)
 
     def _relocations(self) -> list[Task]:

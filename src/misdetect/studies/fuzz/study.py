@@ -26,7 +26,7 @@ from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.errors import BadData
 from misdetect.labels import join_labels
-from misdetect.metrics.metamorphic import Change, compare, others, standing
+from misdetect.metrics.metamorphic import Change, compare, judge
 from misdetect.picture import Picture, Pixels, digest
 from misdetect.studies.fuzz.plan import Planner, Row, Task
 from misdetect.studies.fuzz.reach import Scene, companions, offers
@@ -49,6 +49,8 @@ TWICE = 5
 _PER_BACKGROUND = 10
 """Without a number of backgrounds, a campaign uses one per so many queries."""
 _OPEN = 64
+_KEPT = 64 << 20
+"""Bytes of histograms of backgrounds that are kept, for naturalness: about a hundred photos, or two of a camera."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,11 @@ class FuzzStudy:
 
     def _forget(self) -> None:
         self.sample = lru_cache(_OPEN)(self._open)
-        self._naturalness = lru_cache(_OPEN)(self._make_naturalness)
         self._cutout = lru_cache(4 * _OPEN)(self._make_cutout)
+        self._naturalness: dict[int, Naturalness] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_data", "_rows", "planner", "sample", "_naturalness", "_cutout")
+        left_out = ("_data", "_rows", "planner", "sample", "_cutout", "_naturalness")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -181,19 +183,20 @@ class FuzzStudy:
             )
         noisy = any(row["differs"] for row in clean)
         self.planner = Planner(scenes, self.fuzzing, sum(row["queries"] for row in clean), noisy, self._more)
-        yield from self.planner.rounds(lambda tasks: self._round(tasks, noisy))
+        yield from self.planner.rounds(lambda tasks: self._hand_out(tasks, noisy), self._wait)
 
-    def _round(self, tasks: list[Task], noisy: bool) -> "Generator[Case | None, None, list[tuple[int, Row]]]":
-        """Hand out the cases of a round and wait for them; returns ``(index, row)`` in order."""
+    def _hand_out(self, tasks: list[Task], noisy: bool) -> "Generator[Case, None, range]":
+        """Yield the cases of a round; returns their indices."""
         first = self._planned
         self._planned += len(tasks)
         for i, task in enumerate(tasks, first):
             assert self.planner is not None
             scene = self.planner.scenes[task.insertion.image]
             yield Case(i, f"{task.phase}/{i}", (task, scene, self._kept(task), noisy))
-        return (yield from self._wait(range(first, self._planned)))
+        return range(first, self._planned)
 
     def _wait(self, indices: range) -> "Generator[None, None, list[tuple[int, Row]]]":
+        """Wait until cases are done; returns ``(index, row)`` in order."""
         while not all(i in self._rows for i in indices):
             yield None
         return [(i, row) for i in indices for row in self._rows[i]]
@@ -240,11 +243,12 @@ class FuzzStudy:
     def _insert(self, scene: Scene, insertion: Insertion, known: Sequence[Change], noisy: bool) -> Steps:
         oracle = self.fuzzing.oracle
         picture = self.picture(insertion)
-        row = self._row(INSERTION, scene, insertion, picture)
-        if row["naturalness"] < self.fuzzing.min_naturalness:
-            return [{**row, "queries": 0, "failed": None, "changes": []}]
+        row = self._row(INSERTION, scene, insertion)
+        if self.fuzzing.min_naturalness and (natural := self._natural(insertion)) < self.fuzzing.min_naturalness:
+            return [{**row, "naturalness": natural, "queries": 0, "failed": None, "changes": []}]
         after = yield Detect(picture)
-        changes = compare(scene.before, after, insertion.box, oracle)
+        verdict = judge(scene.before, after, insertion.box, oracle)
+        changes = verdict.changes
         null = again = None
         queries = 1
         new = [change for change in changes if not any(change.same_as(other) for other in known)]
@@ -254,14 +258,13 @@ class FuzzStudy:
             null = compare(scene.before, answers[0], insertion.box, oracle)
             again = compare(scene.before, answers[1], insertion.box, oracle) if noisy else None
             queries += len(asks)
-        before = scene.before
-        rest = others(after, before.above(oracle.score), insertion.box, oracle)
         return [
             {
                 **row,
                 **_outcome(change_records(changes, null, again)),
+                "naturalness": self._natural(insertion),
                 "queries": queries,
-                "standing": standing(before.boxes, before.labels, rest, oracle.iou).tolist(),
+                "standing": verdict.standing.tolist(),
                 "found": detection_records(after.above(oracle.low)) if changes else None,
             }
         ]
@@ -287,10 +290,10 @@ class FuzzStudy:
         else:
             found = Found(task.insertion)
         end = found.insertion
-        row = self._row(task.phase, scene, end, self.picture(end))
         return [
             {
-                **row,
+                **self._row(task.phase, scene, end),
+                "naturalness": self._natural(end),
                 **_outcome(change_records(outcomes.get(end, []), None)),
                 "failed": True,  # at least where it began
                 "queries": len(outcomes),
@@ -323,17 +326,21 @@ class FuzzStudy:
     def _make_cutout(self, index: int, size: tuple[int, int]) -> Cutout:
         return resized(self.pool[index], size)
 
-    def _make_naturalness(self, image: int) -> Naturalness:
-        return Naturalness(self.sample(image).image)
+    def _natural(self, insertion: Insertion) -> float:
+        """How natural an insertion is; the histograms of the first backgrounds are kept."""
+        natural = self._naturalness.get(insertion.image)
+        if natural is None:
+            keep = sum(known.nbytes for known in self._naturalness.values()) < _KEPT
+            natural = self._naturalness[insertion.image] = Naturalness(self.sample(insertion.image), keep)
+        return natural.of(self.picture(insertion).part(insertion.box), insertion.at)
 
-    def _row(self, phase: str, scene: Scene, insertion: Insertion, picture: Picture) -> dict[str, Any]:
+    def _row(self, phase: str, scene: Scene, insertion: Insertion) -> dict[str, Any]:
         cutout = self.pool[insertion.cutout]
         return {
             "phase": phase,
             "background": self.sample(scene.image).id,
             "label": cutout.label,
             "source": cutout.sample,
-            "naturalness": self._naturalness(scene.image).of(picture.render(), insertion.box),
             **insertion.columns(),
         }
 
