@@ -30,6 +30,7 @@ from misdetect.detectors.hf_losses import (
     training_losses,
 )
 from misdetect.detectors.hf_trace import FAMILIES, Family, Watch, choose, corners, encoder_candidates, scores_of
+from misdetect.detectors.later import imports_later
 from misdetect.detectors.names import read_names
 from misdetect.detectors.torch_detector import TorchDetector
 from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
@@ -292,7 +293,7 @@ def _read_module(folder: Path, family: Family) -> nn.Module:
     transformers = transformers_package()
     with _quiet(transformers):
         try:
-            module, found = getattr(transformers, family.architecture).from_pretrained(
+            module, found = model_class(family.architecture).from_pretrained(
                 folder,
                 local_files_only=True,
                 use_safetensors=True,
@@ -329,10 +330,18 @@ def transformers_package() -> Any:
     with suppress(MissingExtra):  # transformers does without torchvision, but not with one that fails to import
         torchvision_ops.load()
     try:
-        import transformers
+        with imports_later():
+            import transformers
     except ModuleNotFoundError as error:
         raise MissingExtra.named("hf:", "hf") from error
     return transformers
+
+
+def model_class(name: str) -> Any:
+    """A model class of transformers, which imports each when it is first asked for."""
+    transformers = transformers_package()
+    with imports_later():
+        return getattr(transformers, name)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from misdetect.detectors.hf import thaw, transformers_package
+from misdetect.detectors.hf import model_class, thaw, transformers_package
 
 
 def small_deformable_detr(
@@ -72,7 +72,7 @@ def small_deformable_detr(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = transformers.DeformableDetrForObjectDetection(config)
+        module = model_class("DeformableDetrForObjectDetection")(config)
         _start(module)
     return thaw(module)
 

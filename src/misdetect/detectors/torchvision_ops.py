@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from misdetect.boxes import nms as greedy_nms
+from misdetect.detectors.later import imports_later
 from misdetect.errors import MissingExtra
 
 _lock = Lock()
@@ -25,7 +26,7 @@ _supplied: list[torch.library.Library] = []  # a Library's operators live as lon
 
 def load() -> ModuleType:
     """The ``torchvision`` package, imported, with ``nms`` and ``roi_align`` that work. Cheap to call again."""
-    with _lock:
+    with _lock, imports_later():
         try:
             package = importlib.import_module("torchvision")
         except ModuleNotFoundError as error:
