@@ -35,6 +35,19 @@ class Paid(BlotDetector):
 
 class Stranger(BlotDetector):
     names = ("zebra", "yak", "yeti")
+
+class Knowing:
+    """Segments what it knows by heart."""
+    def __init__(self, skip="0"):
+        from misdetect.data import load_data
+        data = load_data({ROOMS!r})
+        self.names, self.skip = data.names, int(skip)
+        self.truth = {{sample.image.tobytes(): sample.truth for sample in data}}
+    def detect(self, images):
+        return [self._one(self.truth[image.tobytes()][self.skip:]) for image in images]
+    def _one(self, truth):
+        scores = truth.boxes[:, 0] * 0 + 0.9
+        return {{"boxes": truth.boxes, "scores": scores, "labels": truth.labels, "masks": truth.masks}}
 '''
 
 

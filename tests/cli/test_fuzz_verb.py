@@ -288,3 +288,29 @@ def test_a_real_detector_fails_and_its_failures_happen_again(tmp_path):
     failing = next(row for row in rows(out) if row["failed"])
     assert document("replay", out, failing["case"], "--json")["reproduced"]
     assert found["backgrounds"] == 6
+
+
+def test_a_segmenter_cuts_the_objects_out_and_its_pool_stays_beside_the_run(guided, toys, tmp_path):
+    """With the data's own masks as its answers, it makes the campaign that the data makes."""
+    knowing = f"{toys}:Knowing"
+    arguments = [*GUIDED, "--queries", 160, "--out", tmp_path / "run", "--segmenter"]
+    code, said, err = command(*arguments, knowing)
+    assert code == 0, err
+    assert load_pool(tmp_path / "run.pool").settings["segmenter"] == knowing
+    assert unlike(said, "settings") == unlike(guided[1], "settings")
+    pool = json.loads(said)["settings"]["pool"]
+    assert Path(pool) == tmp_path / "run.pool"
+    failing = json.loads(said)["cases"][0]["case"]
+    assert command("replay", tmp_path / "run", failing)[0] == 0
+    code, again, err = command(*arguments, knowing)  # goes on with the pool that is there
+    assert (code, json.loads(again)["engine"]["queries"]) == (0, 0)
+    for segmenter, more, why in [
+        (f"{knowing},skip=1", (), "another segmenter"),
+        (knowing, ("--pool", tmp_path / "run.pool"), "needs no --segmenter"),
+    ]:
+        code, said, _ = command(*arguments, segmenter, *more)
+        assert code == 2
+        assert why in json.loads(said)["error"]["message"]
+    code, said, _ = command(*[*arguments[:-2], tmp_path / "other", "--segmenter"], toys + ":Calm")
+    assert (code, list(tmp_path.glob("other*"))) == (2, [])
+    assert "returns boxes only" in json.loads(said)["error"]["message"]

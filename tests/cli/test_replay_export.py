@@ -166,3 +166,11 @@ def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
     assert code == 2
     assert "not empty" in err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
+
+
+def test_a_run_with_a_stored_pool_is_replayed_with_it(tmp_path):
+    """Also where the data would make another one."""
+    document("pool", "--data", ROOMS, "--keep", 1, "--out", tmp_path / "pool", "--json")
+    arguments = [*GUIDED, "--queries", 60, "--pool", tmp_path / "pool", "--out", tmp_path / "run", "--pictures", 0]
+    failing = document(*arguments)["cases"][0]["case"]
+    assert document("replay", tmp_path / "run", failing, "--json")["reproduced"]

@@ -359,6 +359,7 @@ def test_what_is_read_is_what_was_written(stored):
     again = load_pool(str(folder))
     assert same(again, pool)
     assert all(np.array_equal(a.rgba, b.rgba) for a, b in zip(again, pool, strict=True))
+    assert again.found_at == str(folder)
     for name in ("sources", "spec", "extracted", "dropped", "settings", "notes", "fingerprint"):
         assert getattr(again, name) == getattr(pool, name)
     write_pool(again, folder.with_name("copy"))

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from misdetect.cli.pool import new_pool
 from misdetect.cli.running import Asking, Batch, NoCache, Workers, identity
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
 from misdetect.data import load_data
-from misdetect.data.pool import load_pool
+from misdetect.data.dataset import Dataset
+from misdetect.data.pool import SEGMENTED, Pool, Refinement, load_pool
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, require
 from misdetect.engine.budget import Budget
@@ -37,6 +39,9 @@ def fuzz(
     out: Annotated[Path, typer.Option("--out", help="Run directory.")],
     pool: Annotated[
         str | None, typer.Option("--pool", help="Objects to insert: a folder of `misdetect pool`, or a data spec.")
+    ] = None,
+    segmenter: Annotated[
+        str | None, typer.Option("--segmenter", help="Detector whose masks cut the objects out, of the data or --pool.")
     ] = None,
     strategy: Annotated[
         Literal["random", "guided", "adaptive"], typer.Option("--strategy", help="Where the next object goes.")
@@ -90,7 +95,8 @@ def fuzz(
         _destination(destination), shrink, count_flicker, seed,
         Oracle(score, iou, oracle == "strict", flicker),
     )  # fmt: skip
-    study = FuzzStudy(data, load_pool(pool or data), model.names, fuzzing, limit, embedding, budgets[1:])
+    objects = load_pool(pool or data) if segmenter is None else _segmented(segmenter, pool, dataset, out, not no_cache)
+    study = FuzzStudy(data, objects, model.names, fuzzing, limit, embedding, budgets[1:])
     with _leaving_nothing(out):
         _remember(out, {"study": study.name, **identity(model, dataset, limit, **study.settings())}, budgets[1:])
         budget = Budget(queries, usd, price, minutes, _counted(out))
@@ -110,6 +116,21 @@ def fuzz(
             f"{document['noise']['asked_twice']} answers differ when asked again; every failure was asked about twice."
         )
     present(document, json, _show)
+
+
+def _segmented(segmenter: str, pool: str | None, dataset: Dataset, out: Path, cached: bool) -> Pool:
+    """The pool that ``segmenter`` cuts from ``dataset`` (or from the data ``pool``), kept beside the run ``out``."""
+    if pool is not None and Path(pool).is_dir():
+        raise BadSpec(f"{pool} is a stored pool, which needs no --segmenter; --pool with one is a data spec.")
+    source = dataset if pool is None else load_data(pool)
+    folder = out.with_name(out.name + ".pool")
+    if not folder.exists():
+        new_pool(source, folder, segmenter, SEGMENTED, Refinement(), cached=cached)
+    found = load_pool(folder)
+    wanted = {"segmenter": segmenter, "data": source.spec, "images": len(source)}
+    if any(found.settings.get(name) != value for name, value in wanted.items()):
+        raise RunMismatch(f"{folder} holds a pool of other data or of another segmenter; choose another --out.")
+    return found
 
 
 def _reach(asked: int | None, strategy: str) -> int:

@@ -11,8 +11,9 @@ from rich.table import Table
 from misdetect.cli.running import NoCache, watching
 from misdetect.cli.shell import DataSpec, Document, Json, Limit, messages, present
 from misdetect.data import load_data
+from misdetect.data.dataset import Dataset
 from misdetect.data.export import check_new_folder
-from misdetect.data.pool import Refinement, build_pool, write_pool
+from misdetect.data.pool import SEGMENTED, Pool, Refinement, build_pool, write_pool
 from misdetect.detectors import load_detector
 from misdetect.detectors.protocols import Detector, require
 from misdetect.errors import BadData
@@ -34,7 +35,9 @@ def pool(
     segmenter: Annotated[
         str | None, typer.Option("--segmenter", help="Detector whose masks cut the objects out; default: the data's.")
     ] = None,
-    score: Annotated[float, typer.Option("--score", min=0, max=1, help="Least score of a segmenter's object.")] = 0.3,
+    score: Annotated[float, typer.Option("--score", min=0, max=1, help="Least score of a segmenter's object.")] = (
+        SEGMENTED
+    ),
     keep: Annotated[float, typer.Option("--keep", min=0, max=1, help="Share of each class kept, the largest.")] = (
         _DEFAULT.keep
     ),
@@ -68,21 +71,7 @@ def pool(
     dataset = load_data(data).limit(limit)
     if not len(dataset):
         raise BadData(f"{dataset.spec} has no images.")
-    model = None
-    if segmenter is not None:
-        model = require(load_detector(segmenter), Detector, "pool", "cut by the masks of the data instead")
-    with watching("pool") as report:
-        built = build_pool(
-            dataset,
-            segmenter=model,
-            score=score,
-            refinement=refinement,
-            cached=not no_cache,
-            progress=lambda done, total: report(done, total, {}),
-        )
-    write_pool(built, out)
-    for note in built.notes:
-        messages().print(f"warning: {note}", markup=False)
+    built = new_pool(dataset, out, segmenter, score, refinement, cached=not no_cache)
     document = {
         "objects": len(built),
         "labels": {label: len(places) for label, places in built.by_label.items()},
@@ -93,6 +82,28 @@ def pool(
         "fingerprint": built.fingerprint,
     }
     present(document, json, _show)
+
+
+def new_pool(
+    dataset: Dataset, out: Path, segmenter: str | None, score: float, refinement: Refinement, *, cached: bool
+) -> Pool:
+    """Build a pool, with a progress bar, and write it to the folder ``out``."""
+    model = None
+    if segmenter is not None:
+        model = require(load_detector(segmenter), Detector, "pool", "cut by the masks of the data instead")
+    with watching("pool") as report:
+        built = build_pool(
+            dataset,
+            segmenter=model,
+            score=score,
+            refinement=refinement,
+            cached=cached,
+            progress=lambda done, total: report(done, total, {}),
+        )
+    write_pool(built, out)
+    for note in built.notes:
+        messages().print(f"warning: {note}", markup=False)
+    return built
 
 
 def _show(console: Console, document: Document) -> None:

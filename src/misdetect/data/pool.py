@@ -23,9 +23,11 @@ from misdetect.errors import BadData, BadSpec
 from misdetect.labels import plain_name
 from misdetect.picture import digest
 
-__all__ = ["Pool", "Refinement", "build_pool", "load_pool", "write_pool"]
+__all__ = ["SEGMENTED", "Pool", "Refinement", "build_pool", "load_pool", "write_pool"]
 
 Progress = Callable[[int, int], None]
+SEGMENTED = 0.3
+"""Least score of an object that a segmenter cuts out (the paper's)."""
 
 
 class Pool(Sequence[Cutout]):
@@ -33,7 +35,8 @@ class Pool(Sequence[Cutout]):
 
     ``sources[i]`` is the key of the photo that object ``i`` was cut from ("" where unknown). ``extracted`` counts the
     objects before refinement, ``dropped`` those that each criterion left out, in the order applied; ``settings`` say
-    from what and how it was built, and ``notes`` what else a reader should know.
+    from what and how it was built, and ``notes`` what else a reader should know. ``spec`` is the data's, ``found_at``
+    what ``load_pool`` finds it by: its folder, or the data.
     """
 
     def __init__(
@@ -46,12 +49,13 @@ class Pool(Sequence[Cutout]):
         dropped: Mapping[str, int] | None = None,
         settings: Mapping[str, Any] | None = None,
         notes: Sequence[str] = (),
+        found_at: str = "",
     ) -> None:
         self._cutouts = tuple(cutouts)
         self.sources = tuple(sources) if sources is not None else ("",) * len(self._cutouts)
         if len(self.sources) != len(self._cutouts):
             raise BadData(f"a pool of {len(self._cutouts)} objects has {len(self.sources)} sources; expected as many.")
-        self.spec = spec
+        self.spec, self.found_at = spec, found_at or spec
         self.extracted = len(self._cutouts) if extracted is None else extracted
         self.dropped = dict(dropped or {})
         self.settings = dict(settings or {})
@@ -114,7 +118,7 @@ def build_pool(
     data: Dataset,
     *,
     segmenter: Detector | None = None,
-    score: float = 0.3,
+    score: float = SEGMENTED,
     refinement: Refinement | None = None,
     cached: bool = True,
     progress: Progress | None = None,
@@ -228,7 +232,7 @@ def load_pool(spec: str | Path | Pool) -> Pool:
         document, cutouts, sources = read_folder(folder)
         if not cutouts:
             raise BadData(f"{folder / 'pool.json'} lists no objects; an empty pool is of no use.")
-        return Pool(cutouts, sources, **document)
+        return Pool(cutouts, sources, **document, found_at=str(folder))
     if ":" not in spec:
         raise BadSpec(f"{spec!r} is neither the folder of a stored pool nor a data spec such as coco:FILE.")
     return build_pool(load_data(spec))

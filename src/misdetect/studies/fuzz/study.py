@@ -92,11 +92,11 @@ class FuzzStudy:
         self._embedding, self._more = embedding, tuple(more)
         self._data: Dataset | None = None
         if not len(pool):
-            raise BadData(f"the pool {pool.spec} is empty, so there is nothing to insert; relax its limits.")
+            raise BadData(f"the pool {pool.found_at} is empty, so there is nothing to insert; relax its limits.")
         if not any(pool.of(name) for name in names):
             raise BadData(
-                f"the pool {pool.spec} has no label in common with the detector: it has {', '.join(pool.labels[:4])}, "
-                f"the detector knows {', '.join(self.names[:4])}."
+                f"the pool {pool.found_at} has no label in common with the detector: it has "
+                f"{', '.join(pool.labels[:4])}, the detector knows {', '.join(self.names[:4])}."
             )
         self._similarity = Similarity(pool, embedding)
         self._together = self._companions() if fuzzing.reach >= 2 else {}
@@ -130,7 +130,7 @@ class FuzzStudy:
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows, for ``run.json``."""
-        pool = {"pool": self.pool.spec, "pool_fingerprint": self.pool.fingerprint}
+        pool = {"pool": self.pool.found_at, "pool_fingerprint": self.pool.fingerprint}
         return {**self.fuzzing.document(), **pool, "embedding": self._embedding, "names": list(self.names)}
 
     def _companions(self) -> dict[str, list[str]]:
@@ -178,7 +178,7 @@ class FuzzStudy:
             )
         if not any(scene.offers for scene in scenes):
             raise BadData(
-                f"the pool {self.pool.spec} has nothing for what is detected on {len(scenes)} backgrounds of "
+                f"the pool {self.pool.found_at} has nothing for what is detected on {len(scenes)} backgrounds of "
                 f"{self.data.spec}; use a larger pool, more backgrounds or --reach 2."
             )
         noisy = any(row["differs"] for row in clean)
