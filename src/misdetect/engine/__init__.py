@@ -105,10 +105,8 @@ def run_study(
     try:
         budget = _joint_budget(budget, getattr(detector, "limits", {}), run.path / "budget")
         known = run.done()
-        done = len(known)
-        learn = getattr(study, "learn", None)
-        if learn is not None and known:
-            _recall(run, known, learn)
+        if known and hasattr(study, "learn"):
+            _recall(run, known, study.learn)
         waiting = (case for case in study.cases() if case is None or case.index not in known)
         finished: Iterator[Finished]
         if workers > 1:
@@ -121,31 +119,48 @@ def run_study(
             pump = Pump(detector, study, batch_size=batch_size, cache=cache, budget=budget)
             stats = pump.stats
             finished = pump.run(waiting)
-        try:
-            for item in finished:
-                run.add(item, flush_seconds=flush_seconds)
-                if learn is not None:
-                    learn(item.case.index, item.rows)
-                done += 1
-                if progress is not None:
-                    progress(done, len(study), stats)
-        finally:
-            finished.close()  # type: ignore[attr-defined]
-            run.flush()
+
+        def report(done: int) -> None:
+            if progress is not None:
+                progress(done, len(study), stats)
+
+        done = _collect(run, study, finished, len(known), flush_seconds, report)
         spent = bool(stats.pop("spent", 0)) if workers > 1 else pump.spent
-        errors = run.errors()
-        failed = errors.num_rows
-        if failed and failed == done:
-            run.discard()
+        failed = _failed(run, done)
     finally:
         run.close()
-    if failed and failed == done:
-        first = errors["error"][0].as_py()
-        unreadable = first.partition(":")[0] in BadImage.kinds()  # then the data is at fault, not the detector
-        raise (BadImage if unreadable else DetectorFailed)(f"not one of {done} cases could be done; the first: {first}")
     notes = (cache.problem,) if cache is not None and cache.problem else ()
     stopped = "budget" if spent else None
     return Outcome(run, len(study), done, failed, stats, time.monotonic() - started, stopped, notes)
+
+
+def _collect(
+    run: Run, study: Study, finished: Iterator[Finished], done: int, flush_seconds: float, report: Callable[[int], Any]
+) -> int:
+    """Take down what is ``finished``, and let a study that works in rounds know; how many are ``done`` at the end."""
+    learn = getattr(study, "learn", None)
+    try:
+        for item in finished:
+            run.add(item, flush_seconds=flush_seconds)
+            if learn is not None:
+                learn(item.case.index, item.rows)
+            done += 1
+            report(done)
+    finally:
+        finished.close()  # type: ignore[attr-defined]
+        run.flush()
+    return done
+
+
+def _failed(run: Run, done: int) -> int:
+    """How many cases of ``run`` failed. If all that were ``done`` did, it is forgotten, and the first reason raised."""
+    errors = run.errors()
+    if errors.num_rows and errors.num_rows == done:
+        run.discard()
+        first = errors["error"][0].as_py()
+        unreadable = first.partition(":")[0] in BadImage.kinds()  # then the data is at fault, not the detector
+        raise (BadImage if unreadable else DetectorFailed)(f"not one of {done} cases could be done; the first: {first}")
+    return int(errors.num_rows)
 
 
 def _recall(run: Run, known: set[int], learn: Callable[[int, list[Any]], None]) -> None:
