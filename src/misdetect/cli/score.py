@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, Limit, present
+from misdetect.cli.shell import Document, Json, Limit, plain_table, present
 from misdetect.data import load_data
 from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results
 from misdetect.metrics.columns import detection_columns, truth_columns
@@ -108,7 +108,7 @@ def show(console: Console, document: Document) -> None:
 
 def _numbers(document: Document) -> Table:
     ap, cap = document["ap"], document["settings"]["max_detections"]
-    table = _table(f"COCO, IoU 0.50:0.95, best {cap[2]} detections per image and class", "", ">", "", ">")
+    table = plain_table(f"COCO, IoU 0.50:0.95, best {cap[2]} detections per image and class", "", ">", "", ">")
     left = ("AP", "AP50", "AP75", "APs", "APm", "APl")
     right = ("AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
     sizes = {"s": " (small)", "m": " (medium)", "l": " (large)"}
@@ -120,16 +120,6 @@ def _numbers(document: Document) -> Table:
     return table
 
 
-def _table(title: str, *headings: str) -> Table:
-    """A plain table; headings that start with ">" are aligned to the right."""
-    plain = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        plain.add_column(
-            heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left", no_wrap=True
-        )
-    return plain
-
-
 def _tide(document: Document) -> Table:
     settings, counts, tide = document["settings"], document["counts"], document["tide"]
     cap = "all detections" if settings["tide_cap"] is None else f"best {settings['tide_cap']} detections per image"
@@ -137,7 +127,7 @@ def _tide(document: Document) -> Table:
         f"TIDE (points of AP50, base {_points(document['tide_base'])}; IoU {settings['tide_foreground_iou']:g} / "
         f"{settings['tide_background_iou']:g}; {cap})"
     )
-    table = _table(title, "error", ">points", ">count", "")
+    table = plain_table(title, "error", ">points", ">count", "")
     largest = max((v for v in tide.values() if v), default=1.0)
     lost = counts["Miss"] + counts["covered"]
     found = {**counts, "FalsePos": sum(counts[k] for k in MAIN[:5]), "FalseNeg": lost}
@@ -153,7 +143,7 @@ def _worst_classes(document: Document) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _class_table(classes: list[tuple[str, dict[str, Any]]]) -> Table:
-    table = _table("Worst classes", "class", ">AP", ">AP50", ">objects", ">found", *(f">{kind}" for kind in MAIN))
+    table = plain_table("Worst classes", "class", ">AP", ">AP50", ">objects", ">found", *(f">{kind}" for kind in MAIN))
     for name, row in classes:
         errors = [str(row["counts"][kind]) for kind in MAIN]
         numbers = (_share(row["AP"]), _share(row["AP50"]), str(row["objects"]), str(row["counts"]["TP"]))
@@ -163,7 +153,7 @@ def _class_table(classes: list[tuple[str, dict[str, Any]]]) -> Table:
 
 def _image_table(images: list[dict[str, Any]]) -> Table:
     title = "Worst images (cost: objects not found + scores of false detections)"
-    table = _table(title, "image", ">cost", ">objects", ">not found", ">false detections")
+    table = plain_table(title, "image", ">cost", ">objects", ">not found", ">false detections")
     for row in images:
         numbers = (f"{row['cost']:.2f}", str(row["objects"]), str(row["not_found"]), str(row["false_detections"]))
         table.add_row(Text(str(row["image"])), *numbers)
