@@ -54,9 +54,29 @@ def test_the_document_has_the_keys_of_the_contract(guided):
     assert set(found["naturalness"]) == {"inserted", "failing", "relocated"}
     assert set(found["cost"]) == {"queries", "usd", "price"}
     assert set(found["tables"]) == {"1", "3", "4", "figure_8"}
+    assert set(found["tables"]["1"]) == {
+        "synthetic_images", "detected_objects", "images_causing_failures", "share_causing_failures", "usd",
+    }  # fmt: skip
     assert set(found["noise"]) == {"asked_twice", "differing", "failing"}
     assert set(found["intervals"]) == {"failure_rate", "attributable_per_1000"}
     assert {"strategy", "reach", "queries", "oracle", "seed", "pool", "pool_fingerprint"} <= set(found["settings"])
+
+
+def test_the_papers_tables_hold_together_and_are_there_to_read(guided):
+    """Table 3's second and last columns add up to Table 1's, as in the paper; a synthetic image fails or does not."""
+    out, said = guided
+    found = json.loads(said)
+    first, third, moved = (found["tables"][name] for name in ("1", "3", "figure_8"))
+    asked = [row for row in rows(out) if row["phase"] == "insertion"]
+    assert third["inserted"] == sum(row["failed"] for row in asked)
+    assert first["images_causing_failures"] == third["inserted"] + third["relocated_unique"]
+    searched = sum(row["queries"] for row in rows(out) if row["phase"] == "relocation")
+    assert first["synthetic_images"] == len(asked) + searched
+    assert first["share_causing_failures"] == first["images_causing_failures"] / first["synthetic_images"]
+    assert sum(moved.values()) == third["relocated"]
+    page = (out / "tables.md").read_text()
+    assert f"| {first['images_causing_failures']} ({100 * first['share_causing_failures']:.1f} %) |" in page
+    assert all(f"| {name} | {count} |" in page for name, count in moved.items())
 
 
 def test_the_document_counts_what_is_in_the_rows(guided):

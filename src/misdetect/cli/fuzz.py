@@ -27,10 +27,11 @@ from misdetect.studies.fuzz.plan import Listed
 from misdetect.studies.fuzz.results import Campaign, summarise
 from misdetect.studies.fuzz.settings import WIDEST, Destination, Fuzzing
 from misdetect.studies.fuzz.study import FuzzStudy
+from misdetect.studies.fuzz.tables import page, tables
 
 _ENDLESS = 10**6
 """What a campaign plans with where only time, or nothing, limits it."""
-_MORE = "budgets.json"
+_MORE, _TABLES = "budgets.json", "tables.md"
 
 
 def fuzz(
@@ -107,7 +108,8 @@ def fuzz(
     document |= summarise(campaign, study.names, hunter.dropped if isinstance(hunter, Listed) else None)
     document["cost"] = {**budget.spent, "price": price}
     document["settings"] = {**study.settings(), "limit": limit}
-    document["tables"] = _tables(document)
+    document["tables"] = tables(document)
+    write_atomically(out / _TABLES, page(document).encode())
     first = sorted(campaign.distinct, key=lambda failure: not failure.attributable)
     document["pictures"] = [str(path) for path in draw_failures(out / "images", study, campaign, first, pictures)]
     if document["noise"]["differing"]:
@@ -219,27 +221,6 @@ def _destination(text: str) -> Destination:
     return x, y
 
 
-def _tables(document: Document) -> dict[str, Any]:
-    """The paper's Tables 1, 3 and 4 and Fig. 8 for this run."""
-    failing = document["failures"] + document["relocated_unique"]
-    images = document["insertions"] + document["relocation"]["queries"]
-    return {
-        "1": {
-            "synthetic_images": images,
-            "detected_objects": document["reach"]["detected_objects"],
-            "images_causing_failures": failing,
-            "usd": document["cost"]["usd"],
-        },
-        "3": {
-            "inserted": document["failures"],
-            "relocated": document["relocated"],
-            "relocated_unique": document["relocated_unique"],
-        },
-        "4": {name: document["naturalness"][name] for name in ("inserted", "relocated")},
-        "figure_8": document["relocation"]["progress"],
-    }
-
-
 def _show(console: Console, document: Document) -> None:
     settings, reach = document["settings"], document["reach"]
     console.print(
@@ -285,6 +266,7 @@ def _show(console: Console, document: Document) -> None:
     if document["pictures"]:
         folder = Path(document["pictures"][0]).parent
         console.print(f"Pictures: {folder} ({len(document['pictures'])})", markup=False)
+    console.print(f"The paper's tables: {Path(document['out']) / _TABLES}", markup=False)
     if document["stopped"]:
         console.print(f"Stopped by the {document['stopped']}; the same command with a larger one goes on.")
 
