@@ -39,9 +39,9 @@ def page(document: Mapping[str, Any]) -> str:
             "# The tables of the paper for this campaign",
             f"Strategy {document['settings']['strategy']}, reach {document['settings']['reach']}. Counted as the paper "
             "does: a failing image counts even if a score only flickers, or if the photo's own texture in the same "
-            f"place makes it fail too. Of {document['raw_failures']} failing insertions {document['flicker']} only flicker; "
-            f"{document['attributable']} distinct failures are the inserted objects' doing. Only what does not flicker "
-            "is relocated.",
+            f"place makes it fail too. Of {document['raw_failures']} failing insertions {document['flicker']} only "
+            f"flicker; {document['attributable']} distinct failures are the inserted objects' doing. Only what does "
+            "not flicker is relocated.",
             "## Table 1: overview",
             _table(
                 ("OD", "#synthetic images", "#detected objects", "#images causing failures", "hours", "USD"),
