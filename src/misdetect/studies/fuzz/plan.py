@@ -1,8 +1,8 @@
 """What a campaign does next: rounds of insertions, then of relocations, then of shrinking, within its queries.
 
-Two rounds are under way at a time, so that the detector need not wait while one is evaluated and the next is planned. A
-round is planned from the rows of all rounds but the one before it, in order; how long a case takes and which worker had
-it does not matter. No round holds more than the budget could pay for if every case under way cost the most it can.
+Several rounds are under way at a time, so that the detector need not wait while one is evaluated and the next planned.
+A round is planned from the rows of all that are not under way, in order; how long a case takes and which worker had it
+does not matter. No round holds more than the budget could pay for if every case under way cost the most it can.
 """
 
 from collections import deque
@@ -25,12 +25,12 @@ from misdetect.studies.fuzz.settings import Fuzzing
 _UNDER_WAY = 4
 """Rounds of insertions at a time."""
 _ROUND = 64
-"""Cases in a round of a strategy that does not learn."""
+"""Cases in a round of a strategy that does not learn, and the most in one of a strategy that does."""
 _RESERVED = 0.1
 """Share of the queries kept for relocating, and again for shrinking, where these are wanted."""
 
-_BARREN = 8
-"""Rounds in which nothing was natural enough to be asked about, before a campaign gives up."""
+_BARREN = 512
+"""Insertions in rounds of which none was natural enough to be asked about, before a campaign gives up."""
 
 Row = Mapping[str, Any]
 HandOut = Callable[["list[Task]"], Generator[Any, None, range]]
@@ -113,7 +113,7 @@ class Planner:
         self.hunter: Hunter = (
             Adaptive(scenes, fuzzing.reach, fuzzing.oracle, fuzzing.seed) if adaptive else Listed(scenes, fuzzing)
         )
-        self._round = _ROUND if fuzzing.queries is None or not adaptive else max(8, fuzzing.queries // 128)
+        self._round = _ROUND if fuzzing.queries is None or not adaptive else min(_ROUND, max(8, fuzzing.queries // 128))
         self._failing: list[tuple[int, Row]] = []
         self._known: dict[int, list[Change]] = {}
         self._followed: set[tuple[str, int, int]] = set()
@@ -153,7 +153,7 @@ class Planner:
             found = yield from wait(under_way.popleft())
             asked = sum(row["queries"] for _, row in found)
             self.spent += asked
-            barren = 0 if asked else barren + 1
+            barren = 0 if asked else barren + len(found)
             self.hunter.learn([row for _, row in found])
             self._failing += [(index, row) for index, row in found if counted(row, self.fuzzing.count_flicker)]
             self._remember(row for _, row in found)
