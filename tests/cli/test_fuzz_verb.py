@@ -5,7 +5,7 @@ from pathlib import Path
 
 import cv2
 import pytest
-from fuzz_runs import GUIDED, MORE_TOYS, ROOMS, TOYS, command, document, rows
+from fuzz_runs import BLOTS, GUIDED, MORE_TOYS, ROOMS, TOYS, command, document, rows
 
 from misdetect.data.pool import Pool, load_pool, write_pool
 
@@ -308,6 +308,16 @@ def test_a_real_detector_fails_and_its_failures_happen_again(tmp_path):
     failing = next(row for row in rows(out) if row["failed"])
     assert document("replay", out, failing["case"], "--json")["reproduced"]
     assert found["backgrounds"] == 6
+
+
+def test_a_campaign_with_nothing_but_time_does_not_use_it_up_on_backgrounds(tmp_path):
+    adaptive = ["fuzz", "--detector", BLOTS, "--data", "rooms:val,count=150", "--no-cache", "--json", "--pictures", 0]
+    found = document(*adaptive, "--minutes", 0.01, "--out", tmp_path / "run")
+    assert found["settings"]["backgrounds"] == 100
+    again = document(*adaptive, "--queries", 130, "--out", tmp_path / "run")  # the same campaign goes on
+    assert again["settings"] == found["settings"]
+    assert again["backgrounds"] == 100
+    assert again["insertions"] > 0
 
 
 def test_a_segmenter_cuts_the_objects_out_and_its_pool_stays_beside_the_run(guided, toys, tmp_path):

@@ -31,6 +31,8 @@ from misdetect.studies.fuzz.tables import page, tables
 
 _ENDLESS = 10**6
 """What a campaign plans with where only time, or nothing, limits it."""
+_TIMED = 100
+"""Images of a campaign that is limited by time alone."""
 _MORE, _TABLES = "budgets.json", "tables.md"
 
 
@@ -90,10 +92,11 @@ def fuzz(
         raise BadData(f"{dataset.spec} has no images.")
     asking = Asking(detector, workers, batch, queries, no_cache)
     price = _price(model, price, usd)
-    budgets = _budgets(out, _planned(model, queries, usd, price, strategy, minutes))
+    planned = _planned(model, queries, usd, price, strategy, minutes)
+    budgets = _budgets(out, planned)
     fuzzing = Fuzzing(
-        strategy, budgets[0], per_object, _reach(reach, strategy), backgrounds, min_naturalness, relocate,
-        _destination(destination), shrink, count_flicker, seed,
+        strategy, budgets[0], per_object, _reach(reach, strategy), _backgrounds(out, backgrounds, planned, minutes),
+        min_naturalness, relocate, _destination(destination), shrink, count_flicker, seed,
         Oracle(score, iou, oracle == "strict", flicker),
     )  # fmt: skip
     objects = load_pool(pool or data) if segmenter is None else _segmented(segmenter, pool, dataset, out, not no_cache)
@@ -181,6 +184,15 @@ def _budgets(out: Path, planned: int | None) -> list[Any]:
         raise BadData(f"{out / _MORE} cannot be read: {error}.") from None
     wanted = _ENDLESS if planned is None else planned
     return [*before, wanted] if before[-1] is not None and wanted > before[-1] else before
+
+
+def _backgrounds(out: Path, asked: int | None, planned: int | None, minutes: float | None) -> int | None:
+    """How many images are used: as ``asked``, as in the sittings before, or, where time alone limits the campaign, so
+    few that looking at them does not use it up. ``None``: as the queries allow."""
+    try:
+        return asked or Run.open(out).document["identity"]["settings"]["backgrounds"]
+    except (BadData, LookupError, TypeError):
+        return _TIMED if minutes is not None and planned in (None, _ENDLESS) else None
 
 
 def _remember(out: Path, identity: Document, more: list[int]) -> None:
