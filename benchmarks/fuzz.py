@@ -9,8 +9,8 @@ other. The mean over seeds, and the ratio to guided insertion with its 90 % inte
 ``speed``: queries per second of a whole campaign into a new run directory over those of ``detector.detect`` alone on
 the same images, drawn before the clock starts, in the same process and with the same threads (the campaign draws and
 compares in a second one), asked once before the campaign and once after it, the mean of both, since machines drift;
-imports, the model and the pool are in neither. Two workers over one: from the first fifth of
-the cases to the last, since starting processes is no matter of speed. The median of the rounds.
+imports, the model and the pool are in neither. Two workers over one, and over the detector alone: from the first fifth
+of the cases to the last, since starting processes is no matter of speed. The median of the rounds.
 """
 
 import argparse
@@ -96,15 +96,17 @@ def measure_speed(args) -> dict:
     """Throughput of guided and adaptive campaigns over the detector's own, and two workers over one."""
     pool, spec = load_pool(DATA), MODELS["yolox"]
     detector = load_detector(spec)
-    ratios = {name: [] for name in ("guided", "adaptive", "two_workers")}
+    ratios = {name: [] for name in ("guided", "adaptive", "two_workers", "two_workers_over_detector")}
     for turn in range(args.rounds):
         for strategy in ("guided", "adaptive"):
             images, _ = _campaign_rate(detector, pool, strategy, args.queries, turn)
             before = _own_rate(detector, images)
             _, rate = _campaign_rate(detector, pool, strategy, args.queries, turn)
             ratios[strategy].append(2 * rate / (before + _own_rate(detector, images)))
+        own = _own_rate(detector, images)
         one, two = (_steady_rate(detector, pool, spec, args.queries, turn, workers) for workers in (1, 2))
         ratios["two_workers"].append(two / one)
+        ratios["two_workers_over_detector"].append(2 * two / (own + _own_rate(detector, images)))
     return {name: round(statistics.median(values), 3) for name, values in ratios.items()}
 
 
@@ -118,15 +120,15 @@ def _campaign_rate(detector, pool, strategy, queries, seed):
 
 
 def _steady_rate(detector, pool, spec, queries, seed, workers) -> float:
-    """Cases per second of a guided campaign from the first fifth on."""
+    """Queries per second of a guided campaign from the first fifth of its cases on."""
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        campaign(
+        outcome, *_ = campaign(
             detector, pool, "guided", 0, queries, seed, Path(folder) / "run", spec, cached=False, workers=workers,
             progress=lambda *_: times.append(time.perf_counter()),
         )  # fmt: skip
     first = len(times) // 5
-    return (len(times) - first) / (times[-1] - times[first])
+    return (len(times) - first) / (times[-1] - times[first]) * outcome.stats["queries"] / outcome.done
 
 
 def _own_rate(detector, images) -> float:
