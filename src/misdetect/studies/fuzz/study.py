@@ -243,8 +243,8 @@ class FuzzStudy:
     def _insert(self, scene: Scene, insertion: Insertion, known: Sequence[Change], noisy: bool) -> Steps:
         oracle = self.fuzzing.oracle
         picture = self.picture(insertion)
-        row = self._row(INSERTION, scene, insertion)
-        if self.fuzzing.min_naturalness and (natural := self._natural(insertion)) < self.fuzzing.min_naturalness:
+        row, least = self._row(INSERTION, scene, insertion), self.fuzzing.min_naturalness
+        if least and (natural := self._natural(insertion, picture)) < least:
             return [{**row, "naturalness": natural, "queries": 0, "failed": None, "changes": []}]
         after = yield Detect(picture)
         verdict = judge(scene.before, after, insertion.box, oracle)
@@ -262,7 +262,7 @@ class FuzzStudy:
             {
                 **row,
                 **_outcome(change_records(changes, null, again)),
-                "naturalness": self._natural(insertion),
+                "naturalness": self._natural(insertion, picture),
                 "queries": queries,
                 "standing": verdict.standing.tolist(),
                 "found": detection_records(after.above(oracle.low)) if changes else None,
@@ -293,7 +293,7 @@ class FuzzStudy:
         return [
             {
                 **self._row(task.phase, scene, end),
-                "naturalness": self._natural(end),
+                "naturalness": self._natural(end, self.picture(end)),
                 **_outcome(change_records(outcomes.get(end, []), None)),
                 "failed": True,  # at least where it began
                 "queries": len(outcomes),
@@ -326,13 +326,13 @@ class FuzzStudy:
     def _make_cutout(self, index: int, size: tuple[int, int]) -> Cutout:
         return resized(self.pool[index], size)
 
-    def _natural(self, insertion: Insertion) -> float:
-        """How natural an insertion is; the histograms of the first backgrounds are kept."""
+    def _natural(self, insertion: Insertion, picture: Paste | Faded) -> float:
+        """How natural the ``picture`` of an insertion is; the histograms of the first backgrounds are kept."""
         natural = self._naturalness.get(insertion.image)
         if natural is None:
             keep = sum(known.nbytes for known in self._naturalness.values()) < _KEPT
             natural = self._naturalness[insertion.image] = Naturalness(self.sample(insertion.image), keep)
-        return natural.of(self.picture(insertion).part(insertion.box), insertion.at)
+        return natural.of(picture.part(insertion.box), insertion.at)
 
     def _row(self, phase: str, scene: Scene, insertion: Insertion) -> dict[str, Any]:
         cutout = self.pool[insertion.cutout]
