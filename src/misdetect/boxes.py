@@ -17,7 +17,7 @@ Bools = NDArray[np.bool_]
 
 
 def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
-    """``boxes`` as a float ``[N, 4]`` array; an empty sequence becomes ``[0, 4]``."""
+    """``boxes`` as a float ``[N, 4]`` array, itself where it is one; an empty sequence becomes ``[0, 4]``."""
     try:
         array = np.asarray(boxes)
     except ValueError as error:
@@ -25,7 +25,7 @@ def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
     if array.dtype != np.float32:
         if array.size and array.dtype.kind not in "fiub":
             raise BadArray(f"Expected {what} to be numbers of shape [N, 4]. Got {array.dtype} values.")
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
     if array.size == 0:
         return array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
@@ -35,15 +35,20 @@ def as_boxes(boxes: ArrayLike, *, what: str = "boxes") -> Floats:
 
 def area(boxes: ArrayLike) -> Floats:
     """Areas ``[N]`` in square pixels; an inverted box has area 0."""
-    b = as_boxes(boxes)
-    width: Floats = np.maximum(b[:, 2] - b[:, 0], 0)
-    height: Floats = np.maximum(b[:, 3] - b[:, 1], 0)
-    return np.asarray(width * height)
+    return _area(as_boxes(boxes))
+
+
+def _area(boxes: Floats) -> Floats:
+    sides: Floats = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+    return np.asarray(sides[:, 0] * sides[:, 1])
 
 
 def intersection(a: ArrayLike, b: ArrayLike) -> Floats:
     """Pairwise intersection areas ``[N, M]`` in square pixels."""
-    a, b = as_boxes(a), as_boxes(b)
+    return _intersection(as_boxes(a), as_boxes(b))
+
+
+def _intersection(a: Floats, b: Floats) -> Floats:
     width = np.minimum(a[:, None, 2], b[None, :, 2]) - np.maximum(a[:, None, 0], b[None, :, 0])
     height = np.minimum(a[:, None, 3], b[None, :, 3]) - np.maximum(a[:, None, 1], b[None, :, 1])
     np.maximum(width, 0, out=width)
@@ -61,16 +66,16 @@ def _alike(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 def iou(a: ArrayLike, b: ArrayLike) -> Floats:
     """Pairwise intersection over union ``[N, M]`` in [0, 1]; two boxes without area have IoU 0."""
     a, b = _alike(a, b)
-    shared = intersection(a, b)
-    union = area(a)[:, None] + area(b)[None, :] - shared
+    shared = _intersection(a, b)
+    union = _area(a)[:, None] + _area(b)[None, :] - shared
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
 def coverage(boxes: ArrayLike, by: ArrayLike) -> Floats:
     """Share of each of ``boxes`` ``[N]`` covered by each of ``by`` ``[M]``: |b ∩ T| / |b|, ``[N, M]`` in [0, 1]."""
     b, by = _alike(boxes, by)
-    shared = intersection(b, by)
-    own = area(b)[:, None]
+    shared = _intersection(b, by)
+    own = _area(b)[:, None]
     return np.divide(shared, own, out=np.zeros_like(shared), where=own > 0)
 
 
