@@ -102,14 +102,30 @@ def fuzz(
     objects = load_pool(pool or data) if segmenter is None else _segmented(segmenter, pool, dataset, out, not no_cache)
     study = FuzzStudy(data, objects, model.names, fuzzing, limit, embedding, budgets[1:])
     with _leaving_nothing(out):
-        _remember(out, {"study": study.name, **identity(model, dataset, limit, **study.settings())}, budgets[1:])
         budget = Budget(queries, usd, price, minutes, _counted(out))
-        outcome = asking.run(study, model, out, dataset, limit, budget=budget, **study.settings())
-    campaign = Campaign.of(outcome.run, fuzzing)
+        document = _fuzzed(asking, study, model, dataset, out, limit, budget, budgets[1:], pictures)
+    present({"data": data, **document}, json, _show)
+
+
+def _fuzzed(
+    asking: Asking,
+    study: FuzzStudy,
+    model: Any,
+    dataset: Dataset,
+    out: Path,
+    limit: int | None,
+    budget: Budget,
+    more: list[int],
+    pictures: int,
+) -> dict[str, Any]:
+    """Run the campaign into ``out`` and sum it up: the document of the verb, its pictures and tables drawn."""
+    _remember(out, {"study": study.name, **identity(model, dataset, limit, **study.settings())}, more)
+    outcome = asking.run(study, model, out, dataset, limit, budget=budget, **study.settings())
+    campaign = Campaign.of(outcome.run, study.fuzzing)
     hunter = study.planner.hunter if study.planner is not None else None
-    document: dict[str, Any] = {"detector": detector, "data": data, "out": str(out), **outcome.document()}
+    document: dict[str, Any] = {"detector": asking.detector, "out": str(out), **outcome.document()}
     document |= summarise(campaign, study.names, hunter.dropped if isinstance(hunter, Listed) else None)
-    document["cost"] = {**budget.spent, "price": price}
+    document["cost"] = {**budget.spent, "price": budget.price}
     document["settings"] = {**study.settings(), "limit": limit}
     document["tables"] = tables(document)
     write_atomically(out / _TABLES, page(document).encode())
@@ -120,7 +136,7 @@ def fuzz(
             f"warning: the detector is not deterministic: {document['noise']['differing']} of "
             f"{document['noise']['asked_twice']} answers differ when asked again; every failure was asked about twice."
         )
-    present(document, json, _show)
+    return document
 
 
 def _segmented(segmenter: str, pool: str | None, dataset: Dataset, out: Path, cached: bool) -> Pool:
