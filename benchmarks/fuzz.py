@@ -51,12 +51,11 @@ ARMS = {  # name: strategy, reach
 
 
 def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, **options):
-    """Run one campaign into ``folder``; its outcome, study and rows."""
+    """Run one campaign into ``folder``; its outcome and study."""
     fuzzing = Fuzzing(strategy, queries, reach=reach, seed=seed, relocate=False, shrink=False)
     study = FuzzStudy(DATA, pool, detector.names, fuzzing)
     make = None if spec is None else partial(load_detector, spec)
-    outcome = run_study(study, detector, folder, {"settings": study.settings()}, make_detector=make, **options)
-    return outcome, study, Campaign.of(outcome.run, fuzzing)
+    return run_study(study, detector, folder, {"settings": study.settings()}, make_detector=make, **options), study
 
 
 def measure_yield(args) -> dict:
@@ -70,8 +69,8 @@ def measure_yield(args) -> dict:
             for arm in args.arms:
                 strategy, reach = ARMS[arm]
                 with tempfile.TemporaryDirectory() as folder:
-                    _, study, rows = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
-                summary = summarise(rows, study.names, None)
+                    outcome, study = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
+                    summary = summarise(Campaign.of(outcome.run, study.fuzzing), study.names, None)
                 found[arm].append(summary["attributable_per_1000"])
                 if not args.json:
                     keys = ("attributable", "queries", "insertions", "failures", "flicker", "unique_failures")
@@ -115,8 +114,9 @@ def _campaign_rate(detector, pool, strategy, queries, seed):
     """The images of a campaign (half as many as queries) and its queries per second."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        outcome, study, rows = campaign(detector, pool, strategy, 0, queries, seed, Path(folder) / "run", cached=False)
+        outcome, study = campaign(detector, pool, strategy, 0, queries, seed, Path(folder) / "run", cached=False)
         rate = outcome.stats["queries"] / (time.perf_counter() - started)
+        rows = Campaign.of(outcome.run, study.fuzzing)
         return [study.picture(Insertion.of_row(row)).render() for row in rows.asked[: queries // 2]], rate
 
 
@@ -124,7 +124,7 @@ def _steady_rate(detector, pool, spec, queries, seed, workers) -> float:
     """Queries per second of a guided campaign from the first fifth of its cases on."""
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        outcome, *_ = campaign(
+        outcome, _ = campaign(
             detector, pool, "guided", 0, queries, seed, Path(folder) / "run", spec, cached=False, workers=workers,
             progress=lambda *_: times.append(time.perf_counter()),
         )  # fmt: skip

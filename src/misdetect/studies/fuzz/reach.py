@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, area
+from misdetect.compose.paste import drawn_once
 from misdetect.compose.placement import anywhere, first_free, ring
 from misdetect.compose.similarity import Similarity
 from misdetect.data.dataset import Dataset, Sample
@@ -110,7 +111,7 @@ def offers(
 ) -> list[Offer]:
     """What the pool has for ``sample``, on which ``firm`` was detected by a detector with class ``names``."""
     found: list[Offer] = []
-    image = sample.image
+    image = drawn_once(sample)  # what is inserted there will need it too
     for label in sorted(set(firm.labels.tolist())):
         boxes = firm.boxes[firm.labels == label]
         for rank, chosen in enumerate(similarity.ranked(names[label], image, boxes, exclude=sample)[:VARIETY]):
