@@ -20,6 +20,8 @@ _BINS = 9
 _VALUES = 4 * _BINS
 """A block is 2 × 2 cells of 9 orientations; blocks lie one cell apart, so they overlap."""
 _CLIP = np.float32(0.2)
+_BAND = 12
+"""Rows of blocks computed at a time: what is in between stays in the processor's cache."""
 
 Singles = NDArray[np.float32]
 
@@ -127,7 +129,28 @@ def _fitted(image: Pixels) -> Pixels:
 def hog(image: Pixels) -> Singles:
     """Histograms of oriented gradients of an RGB image, ``[rows, columns, 36]`` float32, a block of 16 × 16 pixels each
     8 pixels: ``cv2.HOGDescriptor((W, H), (16, 16), (8, 8), (8, 8), 9)`` of the image in BGR."""
-    return _blocks(*_gradients(_fitted(check_pixels(image))))
+    fitted = _fitted(check_pixels(image))
+    rows, columns = (side // _CELL - 1 for side in fitted.shape[:2])
+    bands = [slice(start, min(start + _BAND, rows)) for start in range(0, rows, _BAND)]
+    return np.concatenate([_region(fitted, band, slice(0, columns)) for band in bands])
+
+
+def _region(
+    image: Pixels, rows: slice, columns: slice, patch: Pixels | None = None, at: tuple[int, int] = (0, 0)
+) -> Singles:
+    """The histograms of a rectangle of blocks of ``image`` (its sides multiples of 8) with ``patch`` on it, from its
+    pixels and one more on each side where there is one."""
+    left, top = max(columns.start * _CELL - 1, 0), max(rows.start * _CELL - 1, 0)
+    part = image[top : (rows.stop + 1) * _CELL + 1, left : (columns.stop + 1) * _CELL + 1]
+    if patch is not None:
+        part = part.copy()
+        lay(part, patch, (at[0] - left, at[1] - top))
+    x, y = _gradients(part)
+    inner = tuple(
+        slice(span.start * _CELL - first, (span.stop + 1) * _CELL - first)
+        for span, first in ((rows, top), (columns, left))
+    )
+    return _blocks(np.ascontiguousarray(x[inner]), np.ascontiguousarray(y[inner]))
 
 
 class Naturalness:
@@ -164,10 +187,15 @@ class Naturalness:
         if rows.start >= rows.stop or columns.start >= columns.stop:
             return 1.0
         image = drawn_once(self._background)
-        after = self._region(image, rows, columns, patch, at)
+        if min(self._shape) < _BLOCK:  # its edge is repeated, and the change with it
+            edited = image.copy()
+            lay(edited, patch, at)
+            after = hog(edited)
+        else:
+            after = _region(_fitted(image), rows, columns, patch, at)
         if not self._total:
             return 0.0 if after.any() else 1.0
-        before = self._region(image, rows, columns) if self._hog is None else self._hog[rows, columns]
+        before = _region(_fitted(image), rows, columns) if self._hog is None else self._hog[rows, columns]
         lost = float(np.maximum(before - after, 0).sum(dtype=np.float64))
         return max(0.0, 1.0 - lost / self._total)
 
@@ -181,30 +209,6 @@ class Naturalness:
         ends = [(v + side) // _CELL + 1 for v, side in zip(reversed(at), size, strict=True)]
         rows, columns = (slice(*three) for three in zip(starts, map(min, ends, self._blocks), strict=True))
         return rows, columns
-
-    def _region(
-        self,
-        image: Pixels,
-        rows: slice,
-        columns: slice,
-        patch: Pixels | None = None,
-        at: tuple[int, int] = (0, 0),
-    ) -> Singles:
-        """The histograms of a rectangle of blocks of ``image`` with ``patch`` on it, from its pixels and one more on
-        each side where there is one."""
-        left, top = max(columns.start * _CELL - 1, 0), max(rows.start * _CELL - 1, 0)
-        height, width = (side - side % _CELL if side >= _BLOCK else side for side in self._shape)
-        right, bottom = min((columns.stop + 1) * _CELL + 1, width), min((rows.stop + 1) * _CELL + 1, height)
-        part = image[top:bottom, left:right]
-        if patch is not None:
-            part = part.copy()
-            lay(part, patch, (at[0] - left, at[1] - top))
-        x, y = _gradients(_fitted(part) if min(self._shape) < _BLOCK else part)
-        inner = tuple(
-            slice(span.start * _CELL - first, (span.stop + 1) * _CELL - first)
-            for span, first in ((rows, top), (columns, left))
-        )
-        return _blocks(np.ascontiguousarray(x[inner]), np.ascontiguousarray(y[inner]))
 
 
 def naturalness(edited: Pixels, background: Pixels) -> float:
