@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 
-from misdetect.detectors.zoo import ZOO
+from misdetect.detectors.zoo.shipped import ZOO
 
 SCRIPT = """
 import sys, time

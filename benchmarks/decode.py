@@ -14,7 +14,7 @@ from time import perf_counter
 import cv2
 
 from misdetect.detectors import load_detector
-from misdetect.detectors.onnx import OnnxDetector
+from misdetect.detectors.onnx.detector import OnnxDetector
 
 
 def measure(detector: OnnxDetector, images: list) -> dict[str, float]:

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
+from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Sample
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.metrics.diagnosis import diagnose
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed
 from misdetect.studies.explain.rows import Seen, image_rows
@@ -257,8 +257,8 @@ def confusion(images: int, inside: bool) -> str:
     import tempfile
 
     from misdetect.data import load_data
-    from misdetect.detectors.glassbox import GlassBox
-    from misdetect.detectors.glassbox_faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
+    from misdetect.detectors.glassbox.detector import GlassBox
+    from misdetect.detectors.glassbox.faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
     from misdetect.engine import run_study
     from misdetect.studies.explain import Explaining, ExplainStudy
 

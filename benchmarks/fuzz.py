@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data import load_data
-from misdetect.data.pool import load_pool
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
+from misdetect.pool.pool import load_pool
 from misdetect.studies.fuzz.results import Campaign, summarise
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.settings import Fuzzing

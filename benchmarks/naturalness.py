@@ -16,8 +16,8 @@ import numpy as np
 from misdetect.compose.naturalness import Naturalness, naturalness
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
-from misdetect.data.pool import build_pool
 from misdetect.picture import Raw
+from misdetect.pool.pool import build_pool
 
 
 def main() -> None:

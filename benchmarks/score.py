@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from misdetect.data import load_data
-from misdetect.detectors.predictions import StoredPredictions, read_results
+from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
 from misdetect.metrics.ap import average_precision
-from misdetect.metrics.columns import detection_columns, truth_columns
+from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import TideSettings, assign, costs
 

@@ -39,7 +39,7 @@ class Case:
 
 def torchvision_case(name: str, options: str = "") -> Case:
     def build() -> TorchDetector:
-        from misdetect.detectors.torchvision import load_torchvision, wrap
+        from misdetect.detectors.torchvision.load import load_torchvision, wrap
         from misdetect.spec import Spec
 
         torch.manual_seed(0)
@@ -85,8 +85,8 @@ def torchvision_outputs(detector: TorchDetector, image: Tensor) -> Tensor:
 
 def yolox_case(variant: str) -> Case:
     def build() -> TorchDetector:
-        from misdetect.detectors.yolox import YoloxDetector
-        from misdetect.detectors.yolox_net import VARIANTS, YOLOX
+        from misdetect.detectors.yolox.detector import YoloxDetector
+        from misdetect.detectors.yolox.net import VARIANTS, YOLOX
 
         torch.manual_seed(0)
         names = [f"class {i}" for i in range(CLASSES)]
@@ -102,8 +102,8 @@ def yolox_outputs(detector: TorchDetector, image: Tensor) -> Tensor:
 
 def deformable_case() -> Case:
     def build() -> TorchDetector:
-        from misdetect.detectors.hf import wrap
-        from misdetect.detectors.hf_small import small_deformable_detr
+        from misdetect.detectors.hf.detector import wrap
+        from misdetect.detectors.hf.small import small_deformable_detr
 
         names = [f"class {i}" for i in range(CLASSES)]
         return wrap(small_deformable_detr(names), names, size="native")
@@ -200,7 +200,7 @@ def memory(what: str) -> dict[str, float]:
     "everything" is the worst case, a threshold that all 13 million (anchor, class) pairs pass: each one that is dropped
     takes 32 bytes of the result, whatever the code does.
     """
-    from misdetect.detectors.torchvision import load_torchvision, wrap
+    from misdetect.detectors.torchvision.load import load_torchvision, wrap
     from misdetect.spec import Spec
 
     if what == "everything":

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torch import nn
 
-from misdetect.detectors.torchvision import wrap
-from misdetect.detectors.torchvision_ops import load as load_torchvision
+from misdetect.detectors.torchvision.load import wrap
+from misdetect.detectors.torchvision.ops import load as load_torchvision
 from misdetect.detectors.weights import fit_weights, read_weights
 
 load_torchvision()  # torchvision imports even where its compiled operators do not fit the installed torch

@@ -7,7 +7,7 @@ import cv2
 import pytest
 from fuzz_runs import BLOTS, GUIDED, MORE_TOYS, ROOMS, TOYS, command, document, rows
 
-from misdetect.data.pool import Pool, load_pool, write_pool
+from misdetect.pool.pool import Pool, load_pool, write_pool
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 TYPES = {"missed", "extra", "renamed", "moved"}

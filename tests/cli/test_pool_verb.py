@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from misdetect.data import load_data
-from misdetect.data.pool import build_pool, load_pool
+from misdetect.pool.pool import build_pool, load_pool
 
 ROOMS = "rooms:val,count=25"
 KEYS = {"objects", "labels", "extracted", "dropped", "settings", "out", "fingerprint"}

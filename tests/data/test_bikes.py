@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from misdetect.boxes import iou
 from misdetect.data.bikes import load_bikes
-from misdetect.data.procedural.bike_parts import PARTS
-from misdetect.data.procedural.bike_scene import ABSENT, DAMAGED, INTACT, OCCLUDED, assemble, paint, portray
-from misdetect.data.procedural.dice import Dice
+from misdetect.data.procedural.bikes.parts import PARTS
+from misdetect.data.procedural.bikes.scene import ABSENT, DAMAGED, INTACT, OCCLUDED, assemble, paint, portray
+from misdetect.data.procedural.draw.dice import Dice
 from misdetect.picture import digest
 from misdetect.spec import Spec
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misdetect.data.bikes import BIKES, load_bikes
-from misdetect.data.procedural.bike_surroundings import draw_background
-from misdetect.data.procedural.camera import Block, Board, Camera, Frame, Stage
-from misdetect.data.procedural.canvas import Canvas
-from misdetect.data.procedural.dice import Dice
-from misdetect.data.procedural.scene import compose, draw
+from misdetect.data.procedural.bikes.surroundings import draw_background
+from misdetect.data.procedural.draw.camera import Block, Board, Camera, Frame, Stage
+from misdetect.data.procedural.draw.canvas import Canvas
+from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.rooms.scene import compose, draw
 from misdetect.data.rooms import ROOMS, load_rooms
 from misdetect.picture import digest
 from misdetect.spec import Spec

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misdetect.boxes import iou
-from misdetect.data.procedural import generator
-from misdetect.data.procedural.dice import Dice
-from misdetect.data.procedural.layout import NAMES
-from misdetect.data.procedural.scene import LEAST_PIXELS, compose, draw
+from misdetect.data.procedural.draw import generator
+from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.rooms.layout import NAMES
+from misdetect.data.procedural.rooms.scene import LEAST_PIXELS, compose, draw
 from misdetect.data.rooms import load_rooms
 from misdetect.errors import BadSpec
 from misdetect.picture import digest

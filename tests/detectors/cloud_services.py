@@ -27,7 +27,7 @@ from loopback import Server, running_server
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.detectors.cloud import CloudDetector
+from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.detectors.names import COCO
 
 WIDTH, HEIGHT = 130, 90

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from misdetect.detections import Detections
-from misdetect.detectors.http import HttpDetector, load_http
+from misdetect.detectors.http.endpoint import HttpDetector, load_http
 from misdetect.spec import Spec
 
 NAMES = ["cat", "dog", "bird"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.boxes import nms
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.errors import BadArray
 
 NOTHING = Dropped([], [], [], [])

@@ -29,8 +29,8 @@ from loopback import Server
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.detectors.cloud import CloudDetector
-from misdetect.detectors.cloud_labels import OTHER_THINGS, SYNONYMS, Sighting, service_labels
+from misdetect.detectors.cloud.labels import OTHER_THINGS, SYNONYMS, Sighting, service_labels
+from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.detectors.names import COCO
 from misdetect.errors import BadSpec, BudgetSpent, DetectorFailed
 from misdetect.labels import plain_name

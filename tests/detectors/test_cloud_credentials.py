@@ -32,8 +32,8 @@ from cloud_services import (
 from loopback import Server
 
 from misdetect.detectors import load_detector
-from misdetect.detectors.cloud import CloudDetector
-from misdetect.detectors.cloud_credentials import AwsKeys, sign_v4
+from misdetect.detectors.cloud.credentials import AwsKeys, sign_v4
+from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.errors import BadSpec, DetectorFailed, MissingExtra
 
 

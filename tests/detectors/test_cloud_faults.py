@@ -15,8 +15,8 @@ from loopback import Server
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.detectors.cloud import CloudDetector
-from misdetect.detectors.http_formats import encode
+from misdetect.detectors.cloud.services import CloudDetector
+from misdetect.detectors.http.formats import encode
 from misdetect.errors import DetectorFailed
 
 Make = Callable[..., CloudDetector]

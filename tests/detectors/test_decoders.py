@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from misdetect.detectors.decoders import ClassChannels, GraphWithNms, Objectness, Queries, UserDecoder
+from misdetect.detectors.onnx.decoders import ClassChannels, GraphWithNms, Objectness, Queries, UserDecoder
 from misdetect.detectors.outputs import Frame
 from misdetect.errors import BadSpec, DetectorFailed
 

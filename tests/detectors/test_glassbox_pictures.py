@@ -12,9 +12,9 @@ from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout, cutouts
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Truth
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import HallucinatePart, MoveNear, NoProposal, RenameNear, Sink, VanishNear
-from misdetect.detectors.glassbox_recognise import Recogniser
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import HallucinatePart, MoveNear, NoProposal, RenameNear, Sink, VanishNear
+from misdetect.detectors.glassbox.recognise import Recogniser
 from misdetect.errors import DetectorFailed
 from misdetect.picture import Raw
 

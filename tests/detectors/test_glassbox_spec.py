@@ -5,8 +5,8 @@ from glassbox_toys import COCO66, NAMES, toys
 
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import (
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import (
     FAULTS,
     Cap,
     HallucinatePart,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from glassbox_toys import coco66, toys
 
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, truth_columns
 

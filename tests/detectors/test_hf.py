@@ -9,11 +9,11 @@ from hf_models import CLASSES, KINDS, TWO_STAGE, build, images
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detectors.candidates import Reason
-from misdetect.detectors.hf import transformers_package, wrap
-from misdetect.detectors.hf_trace import choose
-from misdetect.detectors.protocols import level
+from misdetect.candidates import Reason
+from misdetect.detectors.hf.detector import transformers_package, wrap
+from misdetect.detectors.hf.trace import choose
 from misdetect.errors import BadSpec, DetectorFailed
+from misdetect.protocols import level
 
 torch.set_num_threads(1)
 

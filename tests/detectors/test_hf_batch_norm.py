@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from misdetect.detectors.hf_losses import sound_batch_norms
+from misdetect.detectors.hf.losses import sound_batch_norms
 
 
 def test_one_images_gradient_through_a_batch_norm_is_that_of_the_formula():

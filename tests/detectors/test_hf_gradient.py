@@ -7,7 +7,7 @@ from hf_models import KINDS, build, images, truth
 from torch import nn
 
 from misdetect.detections import Truth
-from misdetect.detectors.hf import thaw, wrap
+from misdetect.detectors.hf.detector import thaw, wrap
 from misdetect.errors import BadArray
 
 torch.set_num_threads(1)

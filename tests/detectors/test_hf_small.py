@@ -5,8 +5,8 @@ import torch
 from hf_models import images
 
 from misdetect.detections import Truth
-from misdetect.detectors.hf import wrap
-from misdetect.detectors.hf_small import small_deformable_detr
+from misdetect.detectors.hf.detector import wrap
+from misdetect.detectors.hf.small import small_deformable_detr
 
 torch.set_num_threads(1)
 

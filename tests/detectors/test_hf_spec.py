@@ -10,8 +10,8 @@ from hf_models import build, images
 from safetensors.torch import load_file, save_file
 
 from misdetect.detectors import load_detector
-from misdetect.detectors.hf import transformers_package, wrap
-from misdetect.detectors.hf_input import Input, parse_size, read_input
+from misdetect.detectors.hf.detector import transformers_package, wrap
+from misdetect.detectors.hf.input import Input, parse_size, read_input
 from misdetect.errors import BadSpec, BadWeights
 
 torch.set_num_threads(1)

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from loopback import Server, detectors_of, expected, honest, picture, running_server, seen
 
+from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.detectors import http_transport
-from misdetect.detectors.http import HttpDetector
-from misdetect.detectors.http_formats import Request
-from misdetect.detectors.http_transport import retry_after
-from misdetect.engine.budget import Budget
+from misdetect.detectors.http import transport as http_transport
+from misdetect.detectors.http.endpoint import HttpDetector
+from misdetect.detectors.http.formats import Request
+from misdetect.detectors.http.transport import retry_after
 from misdetect.errors import BadSpec, BudgetSpent, DetectorFailed
 
 Make = Callable[..., HttpDetector]

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections
-from misdetect.detectors.http import HttpDetector, load_http
-from misdetect.detectors.http_formats import FORMATS, Found, Reading, encode, parse_json
+from misdetect.detectors.http.endpoint import HttpDetector, load_http
+from misdetect.detectors.http.formats import FORMATS, Found, Reading, encode, parse_json
 from misdetect.errors import BadArray, DetectorFailed
 from misdetect.spec import Spec
 

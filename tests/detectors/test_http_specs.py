@@ -17,7 +17,7 @@ from loopback import NAMES, Server, detectors_of, expected, honest, picture, run
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.detectors.http import HttpDetector, load_http
+from misdetect.detectors.http.endpoint import HttpDetector, load_http
 from misdetect.errors import BadArray, BadSpec, BudgetSpent, DetectorFailed, MisdetectError
 from misdetect.spec import Spec
 
@@ -144,7 +144,7 @@ def test_a_program_ends_in_silence(server: Server, ending: str) -> None:
     """No warning, no traceback and no hanging thread at exit, closed or not, nor in a forked child, which works."""
     program = f"""
 import os, sys, numpy as np
-from misdetect.detectors.http import load_http
+from misdetect.detectors.http.endpoint import load_http
 from misdetect.spec import Spec
 detector = load_http(Spec.parse("{server.url},names=coco,retries=0,unknown=drop"))
 image = np.full((30, 40, 3), (9, 246, 7), np.uint8)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from misdetect.detectors.protocols import Detector, Differentiable, Traced, Trainable, level, require
 from misdetect.errors import LevelTooLow, MisdetectError
+from misdetect.protocols import Detector, Differentiable, Traced, Trainable, level, require
 
 OFFERS = {
     "Detector": ("detect",),

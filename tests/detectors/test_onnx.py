@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.names import COCO_IDS
-from misdetect.detectors.protocols import Detector, level
 from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.protocols import Detector, level
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "../shared/fixtures"

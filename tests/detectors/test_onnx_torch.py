@@ -14,10 +14,10 @@ from misdetect.boxes import iou
 from misdetect.detections import Truth
 from misdetect.detectors.preprocess import PRESETS, Preprocess
 from misdetect.detectors.preprocess_torch import to_canvas
-from misdetect.detectors.protocols import level
-from misdetect.detectors.yolox import YoloxDetector
-from misdetect.detectors.yolox_net import VARIANTS, YOLOX
+from misdetect.detectors.yolox.detector import YoloxDetector
+from misdetect.detectors.yolox.net import VARIANTS, YOLOX
 from misdetect.errors import LevelTooLow, MissingExtra
+from misdetect.protocols import level
 from misdetect.spec import Spec
 
 onnx = pytest.importorskip("onnx")
@@ -25,8 +25,8 @@ pytest.importorskip("onnxruntime")
 from test_yolox import coco_ap, noise  # noqa: E402
 from test_yolox_net import NANO, nano_weights  # noqa: E402
 
-from misdetect.detectors.onnx import load_onnx  # noqa: E402
-from misdetect.detectors.onnx_torch import load_differentiable  # noqa: E402
+from misdetect.detectors.onnx.detector import load_onnx  # noqa: E402
+from misdetect.detectors.onnx.white_box import load_differentiable  # noqa: E402
 
 torch.set_num_threads(1)
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66"

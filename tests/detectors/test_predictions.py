@@ -10,8 +10,8 @@ from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections, Truth
 from misdetect.detectors import load_detector
 from misdetect.detectors.predictions import StoredPredictions, read_results
-from misdetect.detectors.protocols import level
 from misdetect.errors import BadData, BadSpec
+from misdetect.protocols import level
 
 FIXTURES = Path(__file__).parents[2] / "../shared/fixtures/cocoapi100"
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason="../shared/fixtures is absent")

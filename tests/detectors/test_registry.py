@@ -57,11 +57,11 @@ def test_what_is_not_installed_comes_with_its_command(monkeypatch):
 
 def test_a_family_whose_package_is_absent_names_its_extra(monkeypatch):
     """Importing the family fails on a third-party package, as it does where the extra is not installed."""
-    monkeypatch.delitem(sys.modules, "misdetect.detectors.torchvision", raising=False)
+    monkeypatch.delitem(sys.modules, "misdetect.detectors.torchvision.load", raising=False)
 
     class NoTorchvision:
         def find_spec(self, name, path=None, target=None):
-            if name == "misdetect.detectors.torchvision":
+            if name == "misdetect.detectors.torchvision.load":
                 raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setattr(sys, "meta_path", [NoTorchvision(), *sys.meta_path])

@@ -10,11 +10,11 @@ import torch
 from torchvision_toys import FAMILIES, NAMES, pictures, toy, truth
 
 from misdetect.detections import Truth
-from misdetect.detectors.protocols import Trainable, level
-from misdetect.detectors.torchvision import wrap
-from misdetect.detectors.torchvision_detector import TorchvisionDetector
+from misdetect.detectors.torchvision.detector import TorchvisionDetector
+from misdetect.detectors.torchvision.load import wrap
 from misdetect.errors import BadArray
 from misdetect.masks import Masks
+from misdetect.protocols import Trainable, level
 
 LOSSES = ("cls", "loc", "all")
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torchvision_toys import pictures, truth
 
-from misdetect.detectors import torchvision_ops
 from misdetect.detectors.names import COCO
-from misdetect.detectors.protocols import level
 from misdetect.detectors.python import load_python
-from misdetect.detectors.torchvision import BUILDERS, _renamed, load_torchvision
-from misdetect.detectors.torchvision_detector import TorchvisionDetector
+from misdetect.detectors.torchvision import ops as torchvision_ops
+from misdetect.detectors.torchvision.detector import TorchvisionDetector
+from misdetect.detectors.torchvision.load import BUILDERS, _renamed, load_torchvision
 from misdetect.detectors.weights import write_weights
 from misdetect.errors import BadSpec, BadWeights
+from misdetect.protocols import level
 from misdetect.spec import Spec
 
 models = torchvision_ops.load().models

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from misdetect.detectors import torchvision_ops
+from misdetect.detectors.torchvision import ops as torchvision_ops
 
 torch.set_num_threads(1)
 package = torchvision_ops.load()

@@ -6,9 +6,9 @@ import torch
 from torchvision_toys import FAMILIES, NAMES, Pyramid, anchors, faster_rcnn, pictures, toy
 
 from misdetect.boxes import iou
+from misdetect.candidates import Candidates, Reason
 from misdetect.detections import Detections
-from misdetect.detectors.candidates import Candidates, Reason
-from misdetect.detectors.torchvision import wrap
+from misdetect.detectors.torchvision.load import wrap
 from misdetect.errors import BadSpec, LevelTooLow
 
 ONE_STAGE = ("ssd", "retinanet", "fcos")

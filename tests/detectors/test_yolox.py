@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from test_yolox_net import nano_weights
 
 from misdetect.boxes import iou
+from misdetect.candidates import Reason
 from misdetect.detections import Truth
-from misdetect.detectors.candidates import Reason
-from misdetect.detectors.protocols import level
-from misdetect.detectors.yolox import YoloxDetector, load_yolox
-from misdetect.detectors.yolox_net import YOLOX, Shape
+from misdetect.detectors.yolox.detector import YoloxDetector, load_yolox
+from misdetect.detectors.yolox.net import YOLOX, Shape
 from misdetect.errors import BadArray, BadSpec, BadWeights
+from misdetect.protocols import level
 from misdetect.spec import Spec
 
 torch.set_num_threads(1)
@@ -140,12 +140,15 @@ def test_a_result_depends_neither_on_companions_nor_on_their_number():
     images = [noise(i) for i in range(5)]
     truths = [truth_of(i) for i in range(5)]
     alone, together = [one.detect([image])[0] for image in images], one.detect(images[::-1])[::-1]
-    assert alone == together
+    for one_image, companions in zip(alone, together, strict=True):  # kernels may differ by the batch in the last bits
+        np.testing.assert_array_equal(one_image.labels, companions.labels)
+        np.testing.assert_allclose(one_image.scores, companions.scores, atol=1e-6)
+        np.testing.assert_allclose(one_image.boxes, companions.boxes, atol=1e-3)
     value, slope = one.gradient([i.astype(np.float32) for i in images], truths, "all")
     for i, image in enumerate(images):
         (single,), (gradient,) = one.gradient([image.astype(np.float32)], [truths[i]], "all")
-        assert single == value[i]
-        np.testing.assert_array_equal(gradient, slope[i])
+        assert single == pytest.approx(value[i], rel=1e-5)
+        np.testing.assert_allclose(gradient, slope[i], atol=1e-4 * np.abs(slope[i]).max())
 
 
 def truth_of(seed, objects=3):

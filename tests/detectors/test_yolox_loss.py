@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from misdetect.boxes import iou as numpy_iou
-from misdetect.detectors.yolox_loss import Objects, SimOTA, assign, l1_of, losses_of, near_centre, paired_iou, simota
-from misdetect.detectors.yolox_net import Raw, cells_of
+from misdetect.detectors.yolox.loss import Objects, SimOTA, assign, l1_of, losses_of, near_centre, paired_iou, simota
+from misdetect.detectors.yolox.net import Raw, cells_of
 
 torch.set_num_threads(1)
 CELLS = cells_of(64, 64, (8, 16, 32), torch.device("cpu"))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from misdetect.detectors.yolox import shape_of
-from misdetect.detectors.yolox_net import VARIANTS, YOLOX, Raw, Shape, cells_of
+from misdetect.detectors.yolox.detector import shape_of
+from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Raw, Shape, cells_of
 from misdetect.errors import BadWeights
 
 torch.set_num_threads(1)

@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 
 from misdetect.data import load_data  # noqa: E402
 from misdetect.detectors import load_detector  # noqa: E402
-from misdetect.detectors import zoo as the_zoo  # noqa: E402
-from misdetect.detectors.protocols import level  # noqa: E402
-from misdetect.detectors.zoo import ZOO, checked_weights, manifest  # noqa: E402
-from misdetect.detectors.zoo_models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
+from misdetect.detectors.zoo import shipped as the_zoo  # noqa: E402
+from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
+from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # noqa: E402
 from misdetect.errors import BadSpec, BadWeights  # noqa: E402
+from misdetect.protocols import level  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
 from misdetect.training.loop import Recipe  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402

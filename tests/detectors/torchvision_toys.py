@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from misdetect.detections import Truth
-from misdetect.detectors import torchvision_ops
+from misdetect.detectors.torchvision import ops as torchvision_ops
 
 torchvision_ops.load()
 torch.set_num_threads(1)

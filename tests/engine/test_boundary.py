@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from misdetect.candidates import Candidates, Dropped, Pairs
 from misdetect.detections import Detections
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs
 from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
 from misdetect.errors import DetectorFailed
 from misdetect.masks import Masks

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from misdetect.engine import budget as module
-from misdetect.engine.budget import Budget
+from misdetect import budget as module
+from misdetect.budget import Budget
 from misdetect.errors import BadData, BadSpec, BudgetSpent
 
 ACTIONS = st.lists(
@@ -104,7 +104,7 @@ def test_threads_share_one_budget(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from misdetect.engine.budget import Budget
+from misdetect.budget import Budget
 from misdetect.errors import BudgetSpent
 budget = Budget(2000, usd=1.5, price=0.001, path=Path(sys.argv[1]))
 log = open(sys.argv[2], "ab", buffering=0)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows, picture
 
+from misdetect.candidates import Candidates, Dropped, Pairs
 from misdetect.detections import Detections
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect, Trace
 

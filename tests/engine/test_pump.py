@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows, picture
 
+from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Detect

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows, picture
 
+from misdetect.budget import Budget
 from misdetect.data.images import ImageCorrupt
 from misdetect.engine import run_study
-from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect

@@ -53,14 +53,14 @@ def network(family: str, seed: int = 0):
     if family in ("ssd", "retinanet", "fcos", "faster-rcnn"):
         from torchvision_toys import NAMES, pictures, toy
 
-        from misdetect.detectors.torchvision import wrap
+        from misdetect.detectors.torchvision.load import wrap
 
         return wrap(toy(family, seed=seed).eval(), NAMES), pictures(1, seed=seed)[0], len(NAMES)
     if family == "yolox":
         import torch
 
-        from misdetect.detectors.yolox import YoloxDetector
-        from misdetect.detectors.yolox_net import YOLOX, Shape
+        from misdetect.detectors.yolox.detector import YoloxDetector
+        from misdetect.detectors.yolox.net import YOLOX, Shape
 
         torch.manual_seed(seed)
         module = YOLOX(4, Shape(0.33, 0.125)).eval()
@@ -77,7 +77,7 @@ def network(family: str, seed: int = 0):
         return detector, image, 4
     import hf_models
 
-    from misdetect.detectors.hf import wrap as wrap_hf
+    from misdetect.detectors.hf.detector import wrap as wrap_hf
 
     detector = wrap_hf(hf_models.build(family, seed=seed), score=0.1, size="native")
     return detector, hf_models.images(1, seed=seed)[0], hf_models.CLASSES

@@ -14,9 +14,9 @@ import pytest
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Truth
-from misdetect.detectors.predictions import StoredPredictions, read_results
+from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
 from misdetect.masks import Masks
-from misdetect.metrics.columns import DetectionColumns, TruthColumns, detection_columns, truth_columns
+from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_columns
 
 Coco = dict[str, Any]
 Records = list[dict[str, Any]]

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mechanism_oracles import CELLS, NETWORKS, algorithm_1, is_missed, network, objects, overlap
 
+from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.detections import Detections
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.errors import BadArray
 from misdetect.metrics.diagnosis import REASONS, diagnose
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, fitting, missed, reading_of

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from score_oracles import cocoapi100, columns, dataset_of, random_coco, stored
 
+from misdetect.detectors.predictions import detection_columns
 from misdetect.errors import BadArray, BadData, BadSpec
 from misdetect.metrics.ap import METRICS
-from misdetect.metrics.columns import detection_columns, truth_columns
+from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import score, write_rows
 from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.engine import run_study
 from misdetect.engine.requests import Detect, Trace
 from misdetect.errors import BadData

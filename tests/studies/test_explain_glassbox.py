@@ -7,8 +7,8 @@ import pytest
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.cutouts import cutouts
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import (
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import (
     Cap,
     Misrank,
     MoveNear,

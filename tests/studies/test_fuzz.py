@@ -5,14 +5,14 @@ import pytest
 from fuzz_toys import BlotDetector, Restless, make_blots, naive_fails
 
 from misdetect.boxes import gaps
+from misdetect.budget import Budget
 from misdetect.data import load_data
-from misdetect.data.pool import Refinement, build_pool
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import RenameNear, VanishNear
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import RenameNear, VanishNear
 from misdetect.engine import run_study
-from misdetect.engine.budget import Budget
 from misdetect.errors import BadData, BadSpec
 from misdetect.metrics.metamorphic import Oracle
+from misdetect.pool.pool import Refinement, build_pool
 from misdetect.studies.fuzz.replay import failing_images
 from misdetect.studies.fuzz.results import Campaign, summarise
 from misdetect.studies.fuzz.rows import BOX, CLEAN, INSERTION, RELOCATION, SHRINKING, Insertion

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from misdetect.data import load_data
-from misdetect.detectors.glassbox import GlassBox
-from misdetect.detectors.glassbox_faults import RenameNear, VanishNear
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import RenameNear, VanishNear
 from misdetect.engine import run_study
 from misdetect.studies.scan import Scanning, ScanStudy, choose_pairs
 from misdetect.studies.scan.effects import mechanisms, outcomes, over_distance, suppression

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misdetect.detectors.yolox import YoloxDetector  # noqa: E402
-from misdetect.detectors.yolox_net import YOLOX, Shape  # noqa: E402
+from misdetect.detectors.yolox.detector import YoloxDetector  # noqa: E402
+from misdetect.detectors.yolox.net import YOLOX, Shape  # noqa: E402
 from misdetect.errors import BadData, BadWeights, DetectorFailed, RunMismatch  # noqa: E402
 from misdetect.training.images import TrainingImages, training_images  # noqa: E402
 from misdetect.training.loop import Recipe, Training, _widened  # noqa: E402

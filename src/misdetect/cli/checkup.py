@@ -15,12 +15,12 @@ from misdetect.cli.score import show as show_score
 from misdetect.cli.shell import Document, Json, Limit, present
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
-from misdetect.detectors.predictions import StoredPredictions, read_results
-from misdetect.detectors.protocols import Detector, Traced, level, require
-from misdetect.engine.store import write_atomically
+from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
+from misdetect.files import write_atomically
 from misdetect.labels import join_labels
-from misdetect.metrics.columns import detection_columns, truth_columns
+from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import score
+from misdetect.protocols import Detector, Traced, level, require
 from misdetect.studies.detect import DetectStudy, coco_results, write_results
 from misdetect.studies.explain import Explaining, ExplainStudy
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.cli.shell import Document, Json, Seed, messages, plain_table, present
-from misdetect.engine.store import write_atomically
 from misdetect.errors import BadSpec
+from misdetect.files import write_atomically
 from misdetect.report.comparison import Opened, numbers, open_runs, settings_of
 from misdetect.report.explain_figures import comparison_page, distributions, whiskers
 from misdetect.report.figures import save_png, stacked

@@ -10,9 +10,9 @@ from rich.console import Console
 from misdetect.cli.running import Asking, Batch, NoCache, Queries, Workers
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, messages, present
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, require
 from misdetect.errors import BadSpec
 from misdetect.labels import join_labels
+from misdetect.protocols import Detector, require
 from misdetect.studies.detect import DetectStudy, coco_results, write_results
 
 

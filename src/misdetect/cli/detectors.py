@@ -5,7 +5,7 @@ from rich.table import Column, Table
 
 from misdetect.cli.shell import Document, Json, present
 from misdetect.detectors.catalogue import catalogue
-from misdetect.detectors.decoders import DECODERS
+from misdetect.detectors.onnx.decoders import DECODERS
 
 
 def detectors(json: Json = False) -> None:

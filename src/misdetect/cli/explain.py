@@ -12,10 +12,10 @@ from rich.text import Text
 from misdetect.cli.running import Asking, Batch, NoCache, Queries, Workers
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, plain_table, present
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, Traced, require
 from misdetect.metrics.mechanisms import Thresholds
+from misdetect.protocols import Detector, Traced, require
+from misdetect.report.explain import draw
 from misdetect.studies.explain import Explaining, ExplainStudy
-from misdetect.studies.explain.pictures import draw
 from misdetect.studies.explain.summary import summarise
 
 

@@ -10,19 +10,20 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from misdetect.budget import Budget
 from misdetect.cli.pool import new_pool
 from misdetect.cli.running import Asking, Batch, NoCache, Workers, identity
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
-from misdetect.data.pool import SEGMENTED, Pool, Refinement, load_pool
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, require
-from misdetect.engine.budget import Budget
-from misdetect.engine.store import Run, write_atomically
+from misdetect.engine.store import Run
 from misdetect.errors import BadData, BadSpec, RunMismatch
+from misdetect.files import write_atomically
 from misdetect.metrics.metamorphic import Oracle
-from misdetect.studies.fuzz.pictures import draw_failures
+from misdetect.pool.pool import SEGMENTED, Pool, Refinement, load_pool
+from misdetect.protocols import Detector, require
+from misdetect.report.fuzz import draw_failures
 from misdetect.studies.fuzz.plan import Listed
 from misdetect.studies.fuzz.results import Campaign, summarise
 from misdetect.studies.fuzz.settings import WIDEST, Destination, Fuzzing

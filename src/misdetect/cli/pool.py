@@ -13,10 +13,11 @@ from misdetect.cli.shell import DataSpec, Document, Json, Limit, messages, prese
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.data.export import check_new_folder
-from misdetect.data.pool import SEGMENTED, Pool, Refinement, build_pool, write_pool
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, require
 from misdetect.errors import BadData
+from misdetect.pool.pool import SEGMENTED, Pool, Refinement, build_pool, write_pool
+from misdetect.protocols import Detector, require
+from misdetect.studies.segment import segmented_pool
 
 _DEFAULT = Refinement()
 _REASONS = {
@@ -92,14 +93,14 @@ def new_pool(
     if segmenter is not None:
         model = require(load_detector(segmenter), Detector, "pool", "cut by the masks of the data instead")
     with watching("pool") as report:
-        built = build_pool(
-            dataset,
-            segmenter=model,
-            score=score,
-            refinement=refinement,
-            cached=cached,
-            progress=lambda done, total: report(done, total, {}),
-        )
+
+        def progress(done: int, total: int) -> None:
+            report(done, total, {})
+
+        if model is None:
+            built = build_pool(dataset, refinement=refinement, progress=progress)
+        else:
+            built = segmented_pool(dataset, model, score=score, refinement=refinement, cached=cached, progress=progress)
     write_pool(built, out)
     for note in built.notes:
         messages().print(f"warning: {note}", markup=False)

@@ -10,13 +10,13 @@ from rich.console import Console
 from misdetect.cli.shell import Document, Json, present
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, require
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.errors import BadData, BadSpec, DetectorFailed
 from misdetect.picture import Picture
+from misdetect.protocols import Detector, require
 from misdetect.report.figures import save_png
-from misdetect.studies.fuzz.pictures import side_by_side
+from misdetect.report.fuzz import side_by_side
 from misdetect.studies.fuzz.replay import find_case, open_campaign, replay_changes
 from misdetect.studies.fuzz.rows import BOX, Insertion, change_records
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from misdetect.budget import Budget
 from misdetect.cli.shell import messages
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine import Outcome, run_study
 from misdetect.engine import Progress as Report
-from misdetect.engine.budget import Budget
 from misdetect.engine.requests import Study
 from misdetect.errors import BadData
 from misdetect.picture import digest

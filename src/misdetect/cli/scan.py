@@ -8,23 +8,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from misdetect.budget import Budget
 from misdetect.cli.running import Asking, Batch, NoCache, Queries, Workers, remarks
 from misdetect.cli.shell import DataSpec, DetectorSpec, Document, Json, Limit, Seed, messages, present
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
-from misdetect.detectors.protocols import Detector, Traced, require
 from misdetect.engine import Outcome, run_study
-from misdetect.engine.budget import Budget
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec
 from misdetect.metrics.transplant import Own, Rules
+from misdetect.protocols import Detector, Traced, require
 from misdetect.report.figures import save_png
+from misdetect.report.scan import draw_pictures, interference_strip
 from misdetect.studies.scan.adaptive import AdaptiveScan, Search
 from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.interference import InterferenceStudy, verdicts, wrong_detections
 from misdetect.studies.scan.pairs import Pair, Sizes, choose_pairs, find_image, find_object
-from misdetect.studies.scan.pictures import draw_pictures, interference_strip
 from misdetect.studies.scan.results import PAPER, ROWS, TAUS, Average, Policy, View
 from misdetect.studies.scan.study import Scanning, ScanStudy
 from misdetect.studies.scan.summary import summarise

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from misdetect.cli.shell import Document, Json, Limit, plain_table, present
 from misdetect.data import load_data
-from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results
-from misdetect.metrics.columns import detection_columns, truth_columns
+from misdetect.detectors.predictions import StoredPredictions, detection_columns, load_predictions, read_results
+from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import check_rows_file, write_rows
 from misdetect.metrics.scoring import score as compute
 from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings

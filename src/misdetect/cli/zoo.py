@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from misdetect.cli.shell import Document, Json, Seed, messages, present
-from misdetect.detectors.zoo import ZOO, manifest
+from misdetect.detectors.zoo.shipped import ZOO, manifest
 
 zoo = typer.Typer(
     name="zoo",

@@ -8,10 +8,10 @@ annotated in every image: present parts (intact, damaged) by the tight box and m
 import numpy as np
 
 from misdetect.data.dataset import Dataset
-from misdetect.data.procedural.bike_parts import PARTS
-from misdetect.data.procedural.bike_scene import ABSENT, OCCLUDED, REFERENCE, assemble, portray
-from misdetect.data.procedural.dice import Dice
-from misdetect.data.procedural.generator import Kind, Made, load, regions
+from misdetect.data.procedural.bikes.parts import PARTS
+from misdetect.data.procedural.bikes.scene import ABSENT, OCCLUDED, REFERENCE, assemble, portray
+from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.draw.generator import Kind, Made, load, regions
 from misdetect.detections import Truth
 from misdetect.masks import Masks, Segment
 from misdetect.spec import Spec

@@ -5,10 +5,10 @@ pictures are drawn is in ``misdetect.data.procedural``.
 """
 
 from misdetect.data.dataset import Dataset
-from misdetect.data.procedural.dice import Dice
-from misdetect.data.procedural.generator import Kind, Made, annotate, load
-from misdetect.data.procedural.layout import NAMES
-from misdetect.data.procedural.scene import compose, draw
+from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.draw.generator import Kind, Made, annotate, load
+from misdetect.data.procedural.rooms.layout import NAMES
+from misdetect.data.procedural.rooms.scene import compose, draw
 from misdetect.spec import Spec
 
 VERSION = 2

@@ -34,18 +34,23 @@ class Family:
 
 _HERE = "misdetect.detectors"
 _TORCH = ("torch", "torchvision", "safetensors")
-_HTTP = f"{_HERE}.http:load_http"
-_CLOUD = f"{_HERE}.cloud:load_cloud"
+_HTTP = f"{_HERE}.http.endpoint:load_http"
+_CLOUD = f"{_HERE}.cloud.services:load_cloud"
 
 FAMILIES: dict[str, Family] = {
     "zoo": Family(
-        "small detectors trained by this project", "Trainable", "zoo:yolox", f"{_HERE}.zoo:load_zoo", _TORCH, "torch"
+        "small detectors trained by this project",
+        "Trainable",
+        "zoo:yolox",
+        f"{_HERE}.zoo.shipped:load_zoo",
+        _TORCH,
+        "torch",
     ),
     "torchvision": Family(
         "SSD, SSDlite, Faster and Mask R-CNN, RetinaNet, FCOS",
         "Trainable",
         "torchvision:fasterrcnn_resnet50_fpn,weights=FILE",
-        f"{_HERE}.torchvision:load_torchvision",
+        f"{_HERE}.torchvision.load:load_torchvision",
         _TORCH,
         "torch",
     ),
@@ -53,18 +58,23 @@ FAMILIES: dict[str, Family] = {
         "the DETR family of transformers",
         "Trainable",
         "hf:PATH-OR-ID",
-        f"{_HERE}.hf:load_hf",
+        f"{_HERE}.hf.detector:load_hf",
         ("torch", "safetensors", "transformers"),
         "hf",
     ),
     "yolox": Family(
-        "YOLOX with official checkpoints", "Trainable", "yolox:CHECKPOINT", f"{_HERE}.yolox:load_yolox", _TORCH, "torch"
+        "YOLOX with official checkpoints",
+        "Trainable",
+        "yolox:CHECKPOINT",
+        f"{_HERE}.yolox.detector:load_yolox",
+        _TORCH,
+        "torch",
     ),
     "onnx": Family(
         "any ONNX file, with a decoder; level=differentiable by misdetect[onnx-torch]",
         "Detector",
         "onnx:yolox_nano.onnx,decoder=yolox,names=coco",
-        f"{_HERE}.onnx:load_onnx",
+        f"{_HERE}.onnx.detector:load_onnx",
         ("onnxruntime",),
         "onnx",
     ),
@@ -94,7 +104,7 @@ FAMILIES: dict[str, Family] = {
         "the ground truth with planted faults, to test diagnoses",
         "Traced",
         "glassbox:none,data=rooms:val",
-        f"{_HERE}.glassbox:load_glassbox",
+        f"{_HERE}.glassbox.detector:load_glassbox",
     ),
 }
 

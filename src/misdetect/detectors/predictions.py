@@ -23,6 +23,7 @@ from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections
 from misdetect.errors import BadArray, BadData, BadSpec
 from misdetect.masks import Masks
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.spec import Spec
 
 ImageId = int | str
@@ -263,3 +264,55 @@ def _categories(path: str) -> dict[int, str]:
         raise BadData(
             f"{path}: expected COCO JSON with 'categories', a list of objects with 'id' and 'name'."
         ) from error
+
+
+def detection_columns(
+    predictions: StoredPredictions, truth: TruthColumns, dataset: Dataset, *, masks: bool = False
+) -> DetectionColumns:
+    """The stored ``predictions`` of the images of ``truth``, which is all of ``dataset`` or a part of it.
+
+    Predictions of other images of ``dataset`` are left out and counted; those of images it does not have are an error.
+    """
+    results = predictions.results
+    predictions.check(dataset)
+    place = {row.image_id: i for i, row in enumerate(truth.images)}
+    image_ids = results.image_ids.tolist()
+    image = np.array([place.get(i, -1) for i in image_ids], dtype=np.int64)
+    elsewhere = np.flatnonzero(image < 0)
+    if elsewhere.size:
+        known = {s.image_id for s in dataset} if len(dataset) > len(truth.images) else set(place)
+        for row in elsewhere.tolist():
+            if (found := image_ids[row]) not in known:
+                raise BadData(
+                    f"{results.path}: record {row} is about image {found!r}, which is not among the {len(dataset)} "
+                    f"images of {dataset.spec}; remove it or score against the data that was predicted on."
+                )
+    rows = np.flatnonzero(image >= 0)
+    label_of = predictions.label_of(dataset)
+    segments = _stored_segments(results, rows, image[rows], truth) if masks else None
+    return DetectionColumns.of(
+        image[rows],
+        [label_of[category] for category in results.category_ids[rows].tolist()],
+        results.boxes[rows],
+        results.scores[rows],
+        # by mask, small and large are the mask's; the reference takes the box's where a record has both
+        areas=np.asarray(coco_mask.area(segments), dtype=np.float64) if segments else None,
+        ids=rows,
+        segments=segments,
+        left_out=int(elsewhere.size),
+    )
+
+
+def _stored_segments(results: Results, rows: Ints, image: Ints, truth: TruthColumns) -> list[Any] | None:
+    """Run lengths of the stored masks, each checked against its image; ``None`` where a record has none."""
+    stored = results.segments or [None] * len(results)
+    found: list[Any] = []
+    for row, where in zip(rows.tolist(), image.tolist(), strict=True):
+        if stored[row] is None:
+            return None
+        size = truth.images[where]
+        try:
+            found.append(Masks([stored[row]], size.height, size.width).rle(0))
+        except BadArray as error:
+            raise BadData(f"{results.path}: record {row} of image {size.image_id!r}: {error}") from error
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, Ints, clip, nms
-from misdetect.detectors.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.detectors.preprocess import Placement
 
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from misdetect.boxes import Floats
+from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates
-from misdetect.detectors.protocols import Loss
 from misdetect.detectors.weights import fit_weights, read_weights, weights_digest, write_weights
 from misdetect.errors import BadArray
 from misdetect.picture import Pixels, check_pixels, digest
+from misdetect.protocols import Loss
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from misdetect.engine.budget import Budget
+from misdetect.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Finished, Pump
 from misdetect.engine.requests import Study

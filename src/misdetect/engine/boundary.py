@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, clip
+from misdetect.candidates import Candidates
 from misdetect.detections import Detections
-from misdetect.detectors.candidates import Candidates
 from misdetect.errors import BadArray, DetectorFailed
 
 _TOLERANCE = 0.5

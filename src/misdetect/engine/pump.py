@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
+from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.detectors.protocols import Loss
 from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
-from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Gradient, Request, Row, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
 from misdetect.picture import digest
+from misdetect.protocols import Loss
 
 _REMEMBERED = 4096
 """Answers kept in memory, for detectors whose predictions may not be cached on disk."""

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from misdetect.boxes import Floats
+from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates
-from misdetect.detectors.protocols import Loss
 from misdetect.picture import Picture
+from misdetect.protocols import Loss
 
 
 @dataclass(frozen=True)

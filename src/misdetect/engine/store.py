@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import glob
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from misdetect.engine.pump import Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
+from misdetect.files import write_atomically
 from misdetect.picture import digest
 
 _DONE = b"misdetect.cases"
@@ -32,21 +32,6 @@ _OWN_COLUMNS = [
 ]
 FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that after a crash there is the old file or the new one, nothing between."""
-    temporary = path.with_name(f".{path.name}.writing")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 class Run:

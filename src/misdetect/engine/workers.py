@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from misdetect.engine.budget import Budget
+from misdetect.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Finished, Pump
 from misdetect.engine.requests import Case, Study

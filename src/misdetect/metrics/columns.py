@@ -1,7 +1,7 @@
 """A whole data set's truths and detections as flat columns: what the metrics compute on.
 
 One entry per object or detection, grouped by image, so that thousands of images are scored by a few array operations.
-No pixels are read. This is not a file reader: truths come from a ``Dataset``, detections from ``StoredPredictions``.
+No pixels are read. This is not a file reader: truths come from a ``Dataset``, detections from whoever has them.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hotcoco import mask as coco_mask
 from numpy.typing import ArrayLike
 
 from misdetect.boxes import Bools, Floats, Ints, area, as_boxes
 from misdetect.data.dataset import Dataset
-from misdetect.detectors.predictions import Results, StoredPredictions
-from misdetect.errors import BadArray, BadData
+from misdetect.errors import BadArray
 from misdetect.masks import Masks
 
 
@@ -153,55 +151,3 @@ def _segments(masks: Masks | None, count: int) -> list[Any]:
     if masks is None:
         return [None] * count
     return [masks.rle(i) if masks.has(i) else None for i in range(count)]
-
-
-def detection_columns(
-    predictions: StoredPredictions, truth: TruthColumns, dataset: Dataset, *, masks: bool = False
-) -> DetectionColumns:
-    """The stored ``predictions`` of the images of ``truth``, which is all of ``dataset`` or a part of it.
-
-    Predictions of other images of ``dataset`` are left out and counted; those of images it does not have are an error.
-    """
-    results = predictions.results
-    predictions.check(dataset)
-    place = {row.image_id: i for i, row in enumerate(truth.images)}
-    image_ids = results.image_ids.tolist()
-    image = np.array([place.get(i, -1) for i in image_ids], dtype=np.int64)
-    elsewhere = np.flatnonzero(image < 0)
-    if elsewhere.size:
-        known = {s.image_id for s in dataset} if len(dataset) > len(truth.images) else set(place)
-        for row in elsewhere.tolist():
-            if (found := image_ids[row]) not in known:
-                raise BadData(
-                    f"{results.path}: record {row} is about image {found!r}, which is not among the {len(dataset)} "
-                    f"images of {dataset.spec}; remove it or score against the data that was predicted on."
-                )
-    rows = np.flatnonzero(image >= 0)
-    label_of = predictions.label_of(dataset)
-    segments = _stored_segments(results, rows, image[rows], truth) if masks else None
-    return DetectionColumns.of(
-        image[rows],
-        [label_of[category] for category in results.category_ids[rows].tolist()],
-        results.boxes[rows],
-        results.scores[rows],
-        # by mask, small and large are the mask's; the reference takes the box's where a record has both
-        areas=np.asarray(coco_mask.area(segments), dtype=np.float64) if segments else None,
-        ids=rows,
-        segments=segments,
-        left_out=int(elsewhere.size),
-    )
-
-
-def _stored_segments(results: Results, rows: Ints, image: Ints, truth: TruthColumns) -> list[Any] | None:
-    """Run lengths of the stored masks, each checked against its image; ``None`` where a record has none."""
-    stored = results.segments or [None] * len(results)
-    found: list[Any] = []
-    for row, where in zip(rows.tolist(), image.tolist(), strict=True):
-        if stored[row] is None:
-            return None
-        size = truth.images[where]
-        try:
-            found.append(Masks([stored[row]], size.height, size.width).rle(0))
-        except BadArray as error:
-            raise BadData(f"{results.path}: record {row} of image {size.image_id!r}: {error}") from error
-    return found

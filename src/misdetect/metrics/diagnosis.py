@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from misdetect.boxes import Floats, Ints, iou
-from misdetect.detectors.candidates import Candidates, Pairs, Reason
+from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import (
     AT_ONCE,

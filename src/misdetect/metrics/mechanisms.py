@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from misdetect.boxes import Bools, Floats, Ints
+from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates
 from misdetect.errors import BadArray
 from misdetect.metrics.matching import greedy_match, overlap_of_pairs
 

@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 
 from misdetect.boxes import Floats, Ints
-from misdetect.engine.store import write_atomically
 from misdetect.errors import MisdetectError, MissingExtra
+from misdetect.files import write_atomically
 from misdetect.picture import Pixels
 
 

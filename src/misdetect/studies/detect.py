@@ -11,7 +11,7 @@ from misdetect.boxes import Ints
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.engine.requests import Case, Detect, Steps
-from misdetect.engine.store import write_atomically
+from misdetect.files import write_atomically
 
 
 class DetectStudy:

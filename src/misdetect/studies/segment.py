@@ -12,12 +12,13 @@ import numpy as np
 from misdetect.boxes import as_boxes
 from misdetect.data.dataset import Dataset, Sample, Warned
 from misdetect.detections import Truth
-from misdetect.detectors.protocols import Detector, describe
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.errors import BadData, BadImage, DetectorFailed, LevelTooLow
 from misdetect.masks import Masks
 from misdetect.picture import digest
+from misdetect.pool.pool import SEGMENTED, Pool, Refinement, build_pool
+from misdetect.protocols import Detector, describe
 from misdetect.studies.detect import DetectStudy
 
 
@@ -25,7 +26,7 @@ def segmented(
     data: Dataset,
     segmenter: Detector,
     *,
-    score: float = 0.3,
+    score: float = SEGMENTED,
     cached: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
@@ -61,6 +62,22 @@ def segmented(
         fingerprint=digest("segmented", data.fingerprint, getattr(segmenter, "fingerprint", None), score),
         warnings=warnings,
     )
+
+
+def segmented_pool(
+    data: Dataset,
+    segmenter: Detector,
+    *,
+    score: float = SEGMENTED,
+    refinement: Refinement | None = None,
+    cached: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Pool:
+    """A pool of the objects that ``segmenter`` finds in ``data``; their classes are the segmenter's."""
+    found = segmented(data, segmenter, score=score, cached=cached, progress=progress)
+    pool = build_pool(found, refinement=refinement, found_by=(describe(segmenter), score))
+    pool.settings["images"] = len(data)  # all that were looked at, also those about which it could not be asked
+    return pool
 
 
 def _truth(rows: list[Any], sample: Sample, segmenter: Detector) -> Truth:

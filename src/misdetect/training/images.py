@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from misdetect.boxes import Floats, Ints
 from misdetect.data import load_data
 from misdetect.detections import Truth
-from misdetect.engine.store import write_atomically
 from misdetect.errors import BadData
+from misdetect.files import write_atomically
 from misdetect.picture import digest
 
 _CHUNK = 250

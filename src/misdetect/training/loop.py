@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from misdetect.detectors.torch_detector import TorchDetector
-from misdetect.engine.store import write_atomically
 from misdetect.errors import BadWeights, DetectorFailed, RunMismatch
+from misdetect.files import write_atomically
 from misdetect.training.images import TrainingImages
 
 Watch = Callable[[int, int, dict[str, float]], None]

@@ -4,10 +4,10 @@ import numpy as np
 
 from misdetect.boxes import area
 from misdetect.detections import Detections
-from misdetect.detectors.protocols import Detector
 from misdetect.errors import BadArray
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.protocols import Detector
 from misdetect.training.images import TrainingImages
 
 MEASURED = ("AP", "AP50", "AP75", "APs", "APm", "AR100")

@@ -12,12 +12,13 @@ import torch
 from safetensors.torch import save_file
 
 from misdetect.data import load_data
-from misdetect.detectors import load_detector, zoo
+from misdetect.detectors import load_detector
 from misdetect.detectors.torch_detector import TorchDetector
-from misdetect.detectors.yolox import YoloxDetector
-from misdetect.detectors.zoo_models import build, start_from
-from misdetect.engine.store import write_atomically
+from misdetect.detectors.yolox.detector import YoloxDetector
+from misdetect.detectors.zoo import shipped as zoo
+from misdetect.detectors.zoo.models import build, start_from
 from misdetect.errors import BadSpec, BadWeights
+from misdetect.files import write_atomically
 from misdetect.training.images import TrainingImages, training_images
 from misdetect.training.loop import Recipe, Training
 from misdetect.training.measure import measure

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from misdetect.detectors.zoo import ZOO, manifest
-from misdetect.engine.store import write_atomically
+from misdetect.detectors.zoo.shipped import ZOO, manifest
+from misdetect.files import write_atomically
 
 _BEGIN, _END = "<!-- scores -->", "<!-- end of scores -->"
 _COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5")

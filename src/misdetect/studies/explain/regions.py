@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, Ints, coverage, iou, nms
+from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates
 from misdetect.metrics.matching import greedy_match
 from misdetect.metrics.mechanisms import Thresholds
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.boxes import Bools, Floats, Ints, iou
+from misdetect.candidates import Candidates
 from misdetect.data.dataset import Sample
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.candidates import Candidates
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.diagnosis import Diagnosis, diagnose

@@ -17,10 +17,10 @@ import numpy as np
 from misdetect.boxes import Floats, area
 from misdetect.compose.paste import drawn_once
 from misdetect.compose.placement import anywhere, first_free, ring
-from misdetect.compose.similarity import Similarity
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.pool import Pool
 from misdetect.detections import Detections
+from misdetect.pool.pool import Pool
+from misdetect.pool.similarity import Similarity
 from misdetect.studies.fuzz.rows import Insertion, detections_of
 
 SIZES = (0.7, 0.5, 1.4, 1.8)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.pool import load_pool
 from misdetect.detections import Detections, Truth
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, RunMismatch
 from misdetect.metrics.metamorphic import Change, Oracle, compare, same_extra
 from misdetect.picture import Picture, Pixels
+from misdetect.pool.pool import load_pool
 from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.rows import CLEAN, WATCH, Insertion, change_of
 from misdetect.studies.fuzz.settings import Fuzzing

@@ -16,18 +16,18 @@ from misdetect.compose.fade import Faded
 from misdetect.compose.naturalness import Naturalness
 from misdetect.compose.paste import Paste, resized
 from misdetect.compose.placement import boxes_at, free
-from misdetect.compose.similarity import Similarity
 from misdetect.compose.texture import elsewhere, texture
 from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.pool import Pool
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.errors import BadData
 from misdetect.labels import join_labels
 from misdetect.metrics.metamorphic import Change, compare, judge
 from misdetect.picture import Picture, Pixels, digest
+from misdetect.pool.pool import Pool
+from misdetect.pool.similarity import Similarity
 from misdetect.studies.fuzz.plan import Planner, Row, Task
 from misdetect.studies.fuzz.reach import Scene, companions, offers
 from misdetect.studies.fuzz.rows import (

@@ -6,8 +6,8 @@ questions go through the engine and are remembered, so the scan itself does not 
 
 from typing import Any
 
+from misdetect.budget import Budget
 from misdetect.data.dataset import Dataset
-from misdetect.engine.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.errors import BadData, BadImage, DetectorFailed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, iou
-from misdetect.detectors.candidates import Candidates, Pairs, Reason
+from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute
 from misdetect.metrics.transplant import LOST
 from misdetect.studies.scan.rows import BOX

@@ -1,0 +1,1 @@
+"""Bicycles: frame, drive, controls, parts and what stands around them."""

@@ -1,0 +1,167 @@
+"""A data set without files: any image of it is made on demand from (split, seed, index, size).
+
+The splits have streams of their own, so no image of one is ever in another. A sample keeps its annotation and its
+address, not its pixels; the last few images are remembered, so that reading truth and pixels draws a scene once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import cv2
+import numpy as np
+from hotcoco import mask as coco_mask
+from numpy.typing import NDArray
+
+from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.procedural.draw.dice import Dice
+from misdetect.detections import Truth
+from misdetect.errors import BadSpec
+from misdetect.masks import Masks, Segment
+from misdetect.picture import Pixels, digest
+from misdetect.spec import Spec
+
+SPLITS = {"train": (0, 20_000), "val": (1, 1_000), "test": (2, 1_000)}
+"""Each split's stream and its usual number of images."""
+_REMEMBERED = 48
+_IDS = 100
+"""Each image has this many object ids to itself."""
+_SIZES = (32, 2048)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished image ``[size, size, 3]`` with its annotation."""
+
+    image: Pixels
+    truth: Truth
+
+
+Make = Callable[[Dice, int, int], Made]
+"""Makes an image from dice, its size, and the id of its first object."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One procedural data set: raise ``version`` whenever an image of it changes, for caches and stored results."""
+
+    name: str
+    version: int
+    stream: int
+    names: tuple[str, ...]
+    make: Make
+    size: int
+
+
+class Generator:
+    """Makes the samples of one split, seed and size of a ``Kind``."""
+
+    def __init__(self, kind: Kind, split: str, seed: int, size: int) -> None:
+        self.kind, self.split, self.seed, self.size = kind, split, seed, size
+        self._recent: OrderedDict[int, Made] = OrderedDict()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"kind": self.kind, "split": self.split, "seed": self.seed, "size": self.size}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def made(self, index: int) -> Made:
+        """Image ``index`` with its annotation, drawn now or remembered."""
+        with self._lock:
+            if index in self._recent:
+                self._recent.move_to_end(index)
+                return self._recent[index]
+        dice = Dice.seeded(self.kind.stream, SPLITS[self.split][0], self.seed, index)
+        made = self.kind.make(dice, self.size, index * _IDS)
+        made.image.flags.writeable = False
+        with self._lock:
+            self._recent[index] = made
+            while len(self._recent) > _REMEMBERED:
+                self._recent.popitem(last=False)
+        return made
+
+    def key(self, index: int) -> str:
+        """Hash of the image's address, which decides its content."""
+        return digest(self.kind.name, self.kind.version, self.split, self.seed, self.size, index)
+
+    def sample(self, index: int) -> Sample:
+        """Sample ``index``; nothing is drawn before its truth or pixels are asked for."""
+        name = f"{self.kind.name}-{self.split}-{self.seed}-{index:06d}"
+        return Sample(
+            id=name,
+            source=Drawn(self, index),
+            truth=lambda: self.made(index).truth,
+            width=self.size,
+            height=self.size,
+            image_id=index,
+            file_name=f"{name}.png",
+        )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The source of a procedural sample's pixels."""
+
+    generator: Generator
+    index: int
+
+    def read(self) -> Pixels:
+        return self.generator.made(self.index).image
+
+    def key(self) -> str:
+        return self.generator.key(self.index)
+
+
+def load(kind: Kind, spec: Spec) -> Dataset:
+    """The data set that ``NAME:SPLIT[,size=…][,count=…][,seed=…]`` names; nothing is drawn yet."""
+    split = spec.target or "val"
+    if split not in SPLITS:
+        raise BadSpec(f"{spec.text!r}: {kind.name} has the splits {', '.join(SPLITS)}. Got {split!r}.")
+    size, seed = spec.take("size", kind.size), spec.take("seed", 0)
+    count = spec.take("count", SPLITS[split][1])
+    spec.finish()
+    if not _SIZES[0] <= size <= _SIZES[1]:
+        raise BadSpec(f"{spec.text!r}: size={size} should be from {_SIZES[0]} to {_SIZES[1]} pixels.")
+    if seed < 0 or count < 1:
+        wrong = f"seed={seed} should be 0 or more" if seed < 0 else f"count={count} should be 1 or more"
+        raise BadSpec(f"{spec.text!r}: {wrong}.")
+    generator = Generator(kind, split, seed, size)
+    fingerprint = digest(kind.name, kind.version, split, seed, size, count)
+    return Dataset(spec.text, kind.names, count, generator.sample, fingerprint=fingerprint)
+
+
+def regions(
+    owners: NDArray[np.uint8], present: Sequence[int]
+) -> tuple[list[tuple[int, int, int, int]], list[Segment], list[int]]:
+    """Tight box (x0, y0, x1, y1), run-length mask and pixels of each owner in ``present``."""
+    boxes: list[tuple[int, int, int, int]] = []
+    segments: list[Segment] = []
+    areas: list[int] = []
+    columns = cv2.transpose(owners)  # run lengths go down the columns
+    for owner in present:
+        mask = (columns == owner).view(np.uint8)
+        y, x, h, w = cv2.boundingRect(mask)
+        boxes.append((x, y, x + w, y + h))
+        segments.append(dict(coco_mask.encode(mask.T)))
+        areas.append(int(np.count_nonzero(mask)))
+    return boxes, segments, areas
+
+
+def annotate(owners: NDArray[np.uint8], labels: Sequence[int], first: int) -> Truth:
+    """The truth of a picture in which owner ``k + 1`` has the class ``labels[k]`` and the id ``first + k``.
+
+    In pictures much smaller than usual an object may be left without a pixel; it is left out of the truth.
+    """
+    shown = np.flatnonzero(np.bincount(owners.ravel(), minlength=len(labels) + 1)[1:])
+    boxes, segments, areas = regions(owners, (shown + 1).tolist())
+    height, width = owners.shape
+    return Truth(
+        np.array(boxes, dtype=np.float64).reshape(-1, 4),
+        np.array(labels, dtype=np.int64)[shown],
+        shown + first,
+        areas=np.array(areas, dtype=np.float64),
+        masks=Masks(segments, height, width),
+    )

@@ -1,0 +1,1 @@
+"""Rooms and landscapes: layout, themes, furniture, plants, animals and things."""

@@ -1,0 +1,1 @@
+"""The four services of paper 4, on top of ``http``."""

@@ -1,0 +1,1 @@
+"""Any HTTP endpoint: the detector, the formats it may speak, and the transport with retries and a budget."""

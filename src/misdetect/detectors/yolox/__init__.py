@@ -1,0 +1,1 @@
+"""This project's YOLOX: network, losses and detector; it reads official checkpoints."""

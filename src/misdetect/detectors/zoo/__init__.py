@@ -1,0 +1,1 @@
+"""The small detectors that come with the package, trained by this project (``weights/``)."""

@@ -1,0 +1,106 @@
+"""The access levels of detectors, as structural protocols: nothing to inherit from.
+
+A detector offers what it can; a study asks for what it needs with ``require`` and gets one plain sentence where the
+detector offers less. Each level adds to the one before: ``Detector`` < ``Traced`` < ``Differentiable`` < ``Trainable``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from misdetect.boxes import Floats
+from misdetect.candidates import Candidates
+from misdetect.detections import Detections, Truth
+from misdetect.errors import LevelTooLow
+from misdetect.picture import Pixels
+
+Loss = Literal["cls", "loc", "all"]
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """The black box: class names, and detections for a batch of images.
+
+    It may also carry ``batch_size`` (how many images at once), ``images_per_call`` (where ``detect`` takes more than
+    that and divides them itself), ``fingerprint`` (a hash of weights and settings; without it predictions are not
+    cached between runs), ``settings`` (thresholds, for provenance) and ``concurrency`` (how many ``detect`` calls may
+    run at the same time; 1 if absent).
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def detect(self, images: Sequence[Pixels]) -> Sequence[Detections]:
+        """One ``Detections`` per image, boxes in that image's pixels, labels indexing ``names``."""
+        ...
+
+
+@runtime_checkable
+class Traced(Detector, Protocol):
+    """A detector whose inside can be seen: ``detect`` is a selection from ``trace``."""
+
+    def trace(self, images: Sequence[Pixels]) -> Sequence[Candidates]:
+        """Every candidate the detector considered, one ``Candidates`` per image."""
+        ...
+
+
+@runtime_checkable
+class Differentiable(Detector, Protocol):
+    """A detector whose losses can be differentiated with respect to the pixels."""
+
+    def gradient(self, images: Sequence[Floats], truths: Sequence[Truth], loss: Loss) -> tuple[Floats, list[Floats]]:
+        """Per-image loss values ``[N]`` and gradients (each ``[H, W, 3]``, per unit of the 0..255 range).
+
+        ``images`` are ``[H, W, 3]`` float32 in 0..255, so that an attack need not round; labels of ``truths`` index
+        the detector's ``names``.
+        """
+        ...
+
+
+@runtime_checkable
+class Trainable(Detector, Protocol):
+    """A detector that can be trained further."""
+
+    def losses(self, images: Sequence[Floats], truths: Sequence[Truth]) -> Mapping[str, Any]:
+        """Differentiable scalar losses of a batch in training mode, by name (torch tensors)."""
+        ...
+
+    def parameters(self) -> Iterable[Any]:
+        """The trainable torch parameters."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Write the weights as safetensors."""
+        ...
+
+    def load(self, path: Path) -> None:
+        """Read weights written by ``save``."""
+        ...
+
+
+LEVELS: tuple[tuple[str, type], ...] = (
+    ("Trainable", Trainable),
+    ("Differentiable", Differentiable),
+    ("Traced", Traced),
+    ("Detector", Detector),
+)
+
+
+def level(detector: object) -> str:
+    """The highest level ``detector`` offers, by name; "none" for stored predictions and the like."""
+    return next((name for name, protocol in LEVELS if isinstance(detector, protocol)), "none")
+
+
+def require(detector: object, protocol: Any, study: str, instead: str) -> Any:
+    """``detector`` if it offers ``protocol``, else a ``LevelTooLow`` that says what to use ``instead``."""
+    if isinstance(detector, protocol):
+        return detector
+    found = level(detector)
+    needed = "detector" if protocol is Detector else f"{protocol.__name__} detector"
+    offered = "none" if found == "none" else f"a {found}"
+    raise LevelTooLow(f"{study} needs a {needed}; {describe(detector)} is {offered}: {instead}.")
+
+
+def describe(detector: object) -> str:
+    """How a detector is called in messages: its spec where it has one."""
+    return str(getattr(detector, "spec", type(detector).__name__))

@@ -1,0 +1,44 @@
+"""The order in which packages may import each other: nothing imports to the right, so there is no cycle."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import misdetect
+
+ROOT = Path(misdetect.__file__).parent
+ORDER = ("nouns", "data", "compose", "metrics", "pool", "detectors", "engine", "training", "studies", "report", "cli")
+
+
+def package(module: str) -> str:
+    """The part of the house that ``module`` (dotted, without the leading "misdetect.") is in."""
+    first = module.partition(".")[0]
+    return first if (ROOT / first).is_dir() else "nouns"
+
+
+def imports(path: Path) -> set[str]:
+    """Everything of misdetect that a file imports, also inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            prefix = f"{node.module}."
+            found |= {prefix + alias.name for alias in node.names} if node.module == "misdetect" else {node.module}
+    return {name.removeprefix("misdetect.") for name in found if name.startswith("misdetect.")}
+
+
+FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_imports_to_the_right(path):
+    own = ORDER.index(package(".".join(path.relative_to(ROOT).with_suffix("").parts)))
+    wrong = {name for name in imports(path) if ORDER.index(package(name)) > own}
+    assert not wrong, f"{path.relative_to(ROOT)} is in {ORDER[own]} and imports {', '.join(sorted(wrong))}"
+
+
+def test_every_package_has_its_place():
+    assert {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ORDER[1:])
