@@ -16,18 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
-from misdetect.data import load_data
+import misdetect as md
+from misdetect.boxes import boxes_of
+from misdetect.data.opened import Opened
 from misdetect.detections import Detections
-from misdetect.detectors import load_detector
-from misdetect.engine import run_study
-from misdetect.engine.requests import Case
+from misdetect.engine.requests import Finished
 from misdetect.engine.store import Run
 from misdetect.report.figures import curve, save_png
-from misdetect.studies.scan import Pair, Scanning, ScanStudy, choose_pairs
-from misdetect.studies.scan.adaptive import AdaptiveScan, Search
-from misdetect.studies.scan.backgrounds import with_detections
-from misdetect.studies.scan.results import ROWS, View, table_one
-from misdetect.studies.scan.rows import BOX
+from misdetect.studies.contract import data_of
+from misdetect.studies.scan import ScanSettings
+from misdetect.studies.scan.adaptive import AdaptiveScan, uncertainty
+from misdetect.studies.scan.pairs import Transplant
+from misdetect.studies.scan.table import ROWS, table_one
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 PRECISIONS = (5, 4, 3, 2.5, 2, 1.5, 1)
@@ -37,78 +37,65 @@ class Replayed(AdaptiveScan):
     """An adaptive scan that gets its answers from the ``rows`` of a full one, by pair, x and y."""
 
     rows_of: dict
-    opened: dict
+    opened_pairs: dict
     clean: dict
 
-    def ask(self, scene, condition, places, before):
+    def ask(self, pair, condition, places, before):
         yield from ()
-        return [dict(self.rows_of[scene.number, x, y]) for x, y in scene.positions[places].tolist()]
+        return [dict(self.rows_of[pair.number, x, y]) for x, y in pair.positions[places].tolist()]
 
-    def scene(self, number):
-        if number not in self.opened:
-            self.opened[number] = super().scene(number)
-        return self.opened[number]
+    def open_pair(self, number):
+        if number not in self.opened_pairs:
+            self.opened_pairs[number] = super().open_pair(number)
+        return self.opened_pairs[number]
 
-    def all_rows(self):
-        """What the cases return; all they ask for are the clean images."""
+    def finished(self):
+        """The cases and what they return; all they ask for are the clean images."""
         for case in self.cases():
             steps, answer = self.run(case), None
             try:
                 while True:
                     answer = self.clean[steps.send(answer).picture.id]
             except StopIteration as stop:
-                yield from stop.value
-
-
-class Given:
-    """A study whose rows are known already."""
-
-    name = "scan"
-
-    def __init__(self, study, rows) -> None:
-        self.schema, self.rows = study.schema, rows
-
-    def __len__(self) -> int:
-        return 1
-
-    def cases(self):
-        return iter([Case(0, "all")])
-
-    def run(self, case):
-        yield []
-        return self.rows
+                yield Finished(case, stop.value)
 
 
 def full_scan(folder: str) -> Run:
     """29 pairs at a step of 40 pixels, without the null control."""
     data, model = f"coco:{FIXTURES / 'coco66' / 'instances.json'}", FIXTURES / "models" / "yolox_nano.onnx"
-    detector, dataset = load_detector(f"onnx:{model},decoder=yolox,names=coco"), load_data(data)
-    pairs = choose_pairs(dataset, 29, with_detections(detector, dataset, 29, 0.5, cached=False))
-    study = ScanStudy(data, pairs, detector.names, Scanning(step=40, null=False))
-    identity = {"settings": study.settings(), "data": {"spec": data}}
-    return run_study(study, detector, Path(folder) / "full", identity, cached=False).run
+    detector = f"onnx:{model},decoder=yolox,names=coco"
+    return md.scan(detector, data, step=40, null=False, cache=False, out=Path(folder) / "full").directory
+
+
+def replayed(study: Replayed, identity, folder: str) -> Run:
+    """The run that ``study`` would have left."""
+    replay = Run.start(Path(folder) / "run", {**identity, "settings": study.settings()}, study.schema)
+    for case in study.finished():
+        replay.add(case)
+    replay.close()
+    return replay
 
 
 def trade_off(full: Run, seeds: int) -> list[dict[str, object]]:
-    identity = full.document["identity"]
-    settings = identity["settings"]
+    identity, names = full.about["identity"], full.about["identity"]["detector"]["names"]
     rows = full.query("SELECT * FROM rows WHERE condition = 'object' ORDER BY case_index, row").to_pylist()
     rows_of = {(row["pair"], row["x"], row["y"]): row for row in rows}
-    clean = {row["background"]: _detections(row["objects"]) for row in rows}
-    truth = table_one(full, View(repeats=1))
+    clean = {row["background"]: _detections(row["objects"], names) for row in rows}
+    truth, data = table_one(full, ScanSettings()), data_of(full)
+    transplants = [Transplant.of(each) for each in full.settings["transplants"]]
     opened: dict = {}
     results = []
     for precision in PRECISIONS:
         errors, widths, shares = [], [], []
         for seed in range(seeds):
-            scanning = Scanning(step=settings["step"], seed=seed, null=False)
-            pairs = [Pair(*pair) for pair in settings["pairs"]]
-            study = Replayed(identity["data"]["spec"], pairs, (), scanning, search=Search(precision))
-            study.rows_of, study.opened, study.clean = rows_of, opened, clean
+            how = ScanSettings(
+                step=full.settings["step"], seed=seed, null=False, adaptive=True, precision=float(precision)
+            )
+            study = Replayed(Opened(data), transplants, names, how)
+            study.rows_of, study.opened_pairs, study.clean = rows_of, opened, clean
             with tempfile.TemporaryDirectory() as folder:
-                found = Given(study, list(study.all_rows()))
-                replay = run_study(found, None, Path(folder) / "run", {}, cached=False).run
-                table, known = table_one(replay, View(repeats=1)), study.uncertainty(replay, "positions")
+                replay = replayed(study, identity, folder)
+                table, known = table_one(replay, how), uncertainty(replay, "positions")
             errors.append([[table[r][t] - truth[r][t] for t in truth[r]] for r in ROWS])
             widths.append([list(known["half_width"][r].values()) for r in ROWS])
             shares.append(known["asked"] / study.positions)
@@ -117,12 +104,9 @@ def trade_off(full: Run, seeds: int) -> list[dict[str, object]]:
     return results
 
 
-def _detections(things) -> Detections:
-    return Detections(
-        [[thing[side] for side in BOX] for thing in things],
-        [thing["score"] for thing in things],
-        [thing["label"] for thing in things],
-    )
+def _detections(things, names) -> Detections:
+    labels = [names.index(thing["label"]) for thing in things]
+    return Detections(boxes_of(things), [thing["score"] for thing in things], labels)
 
 
 def _summary(error, width, shares) -> dict[str, float]:

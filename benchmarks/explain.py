@@ -25,11 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
+import misdetect as md
 from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Sample
 from misdetect.detections import Detections, Truth
 from misdetect.metrics.diagnosis import diagnose
-from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed
+from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
+from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import Seen, image_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "metrics"))
@@ -244,9 +246,9 @@ def memory() -> dict[str, object]:
         seen, truth, labels = scene(seed, ANCHORS)
         sample = Sample(str(seed), Nowhere(), Truth(truth, labels), WIDTH, HEIGHT)
         found = seen.select()
-        looked = Seen(sample, sample.truth, labels, names, found, np.ones(len(found), bool), seen)
+        looked = Seen(sample, sample.truth, labels, names, names, found, np.ones(len(found), bool), seen)
         before = time.process_time()
-        rows += len(image_rows(looked, Thresholds(), {"miss": "any", "reading": "boxes"}, sample.image))
+        rows += len(image_rows(looked, ExplainSettings(reading="boxes"), sample.image))
         start += time.process_time() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"anchors": ANCHORS, "rows": rows, "peak_mb": round(peak), "seconds_per_image": round(start / 3, 3)}
@@ -259,8 +261,6 @@ def confusion(images: int, inside: bool) -> str:
     from misdetect.data import load_data
     from misdetect.detectors.glassbox.detector import GlassBox
     from misdetect.detectors.glassbox.faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
-    from misdetect.engine import run_study
-    from misdetect.studies.explain import Explaining, ExplainStudy
 
     data = load_data("rooms:val").limit(images)
     names = MECHANISMS if inside else (*MECHANISMS, "unknown")
@@ -268,16 +268,14 @@ def confusion(images: int, inside: bool) -> str:
     for fault in (NoProposal(), Shift(), OtherClass(), Sink(), Misrank(), TopK(k=3), Cap(cap=3)):
         box = GlassBox(data, [fault])
         with tempfile.TemporaryDirectory() as folder:
-            study = ExplainStudy(data, box.names, Explaining(inside=inside))
-            run = run_study(study, box, f"{folder}/run", {}, cached=False).run
-            rows = {(r["image"], r["id"]): r for r in run.table().to_pylist() if r["kind"] == "object"}
+            run = md.explain(box, data, out=f"{folder}/run", inside=inside, cache=False)
+            rows = {(r["image"], r["id"]): r for r in run.rows().to_pylist() if r["kind"] == "object"}
         planted = [p for p in box.planted_table() if p["mechanism"] is not None]
         told = [rows[p["sample"], p["object"]] for p in planted]
         counts = Counter(row["mechanism"] for row in told)
         cells = [str(counts[name]) for name in names]
         why = [p["reason"].replace("_", "-") == r["reason"] for p, r in zip(planted, told, strict=True) if p["reason"]]
-        tide = {"Miss": "missed", "Cls": "cls", "Loc": "loc"}
-        type_ = [tide[p["tide"]] == r["tide"] for p, r in zip(planted, told, strict=True) if p["tide"]]
+        type_ = [p["tide"] == r["tide"] for p, r in zip(planted, told, strict=True) if p["tide"]]
         shares = [f"{sum(part)} of {len(part)}" if part else "–" for part in (why, type_)]
         expected = planted[0]["mechanism"]
         lines.append(f"| `{fault.name}` ({expected}) | {len(planted)} | " + " | ".join([*cells, *shares]) + " |")

@@ -5,7 +5,8 @@
 
 ``yield``: distinct attributable failures (background, affected object, type) per 1,000 queries of random, guided and
 adaptive insertion on the photos of coco66; questions about clean backgrounds and null controls are queries like any
-other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired).
+other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired); the
+same of those that do harm.
 ``speed``: queries per second of a whole campaign into a new run directory over those of ``detector.detect`` alone on
 the same images, drawn before the clock starts, in the same process and with the same threads (the campaign draws and
 compares in a second one), asked once before the campaign and once after it, the mean of both, since machines drift;
@@ -24,13 +25,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from misdetect.data import load_data
+from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
-from misdetect.pool.pool import load_pool
-from misdetect.studies.fuzz.results import Campaign, summarise
+from misdetect.engine.backend import Asking
+from misdetect.pools.pool import load_pool
+from misdetect.studies.contract import document_of
+from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.rows import Insertion
-from misdetect.studies.fuzz.settings import Fuzzing
+from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
 
 ROOT = Path(__file__).parents[1]
@@ -50,33 +53,38 @@ ARMS = {  # name: strategy, reach
 }
 
 
-def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, **options):
+def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, cached=True, **options):
     """Run one campaign into ``folder``; its outcome and study."""
-    fuzzing = Fuzzing(strategy, queries, reach=reach, seed=seed, relocate=False, shrink=False)
-    study = FuzzStudy(DATA, pool, detector.names, fuzzing)
+    how = FuzzSettings(strategy=strategy, queries=queries, reach=reach, seed=seed, relocate=False, shrink=False)
+    study = FuzzStudy(Opened(DATA), pool, detector.names, how)
     make = None if spec is None else partial(load_detector, spec)
-    return run_study(study, detector, folder, {"settings": study.settings()}, make_detector=make, **options), study
+    asking = Asking(cached=cached)
+    return run_study(study, detector, folder, make_detector=make, asking=asking, **options), study
 
 
 def measure_yield(args) -> dict:
-    """Attributable failures per 1,000 queries, by model and arm, one number per seed."""
+    """Attributable failures, and those that do harm, per 1,000 queries, by model and arm, one number per seed."""
     pool = load_pool(DATA)
     result = {}
     for model in args.models:
         detector = load_detector(MODELS[model])
-        found = {arm: [] for arm in args.arms}
+        found, harmful = {arm: [] for arm in args.arms}, {arm: [] for arm in args.arms}
         for seed in range(args.first, args.first + args.seeds):
             for arm in args.arms:
                 strategy, reach = ARMS[arm]
                 with tempfile.TemporaryDirectory() as folder:
-                    outcome, study = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
-                    summary = summarise(Campaign.of(outcome.run, study.fuzzing), study.names, None)
+                    outcome, _ = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
+                    summary = document_of(outcome.run)
                 found[arm].append(summary["attributable_per_1000"])
+                harmful[arm].append(summary["harmful_per_1000"])
                 if not args.json:
-                    keys = ("attributable", "queries", "insertions", "failures", "flicker", "unique_failures")
-                    tested = summary["reach"]["objects"]
+                    keys = ("attributable", "harm", "queries", "insertions", "failing_insertions", "flicker")
+                    tested = summary["coverage"]["objects"]
                     print(model, seed, arm, {key: summary[key] for key in keys}, f"objects {tested:.2f}", flush=True)
-        result[model] = {arm: _against(found[arm], found.get("guided")) for arm in found}
+        result[model] = {
+            arm: _against(found[arm], found.get("guided")) | {"harmful": _against(harmful[arm], harmful.get("guided"))}
+            for arm in found
+        }
     return result
 
 
@@ -116,8 +124,8 @@ def _campaign_rate(detector, pool, strategy, queries, seed):
         started = time.perf_counter()
         outcome, study = campaign(detector, pool, strategy, 0, queries, seed, Path(folder) / "run", cached=False)
         rate = outcome.stats["queries"] / (time.perf_counter() - started)
-        rows = Campaign.of(outcome.run, study.fuzzing)
-        return [study.picture(Insertion.of_row(row)).render() for row in rows.asked[: queries // 2]], rate
+        asked = Campaign.of(outcome.run).asked[: queries // 2]
+        return [study.bench.picture(Insertion.of_row(row)).render() for row in asked], rate
 
 
 def _steady_rate(detector, pool, spec, queries, seed, workers) -> float:
@@ -152,7 +160,6 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    load_data(DATA)
     pa.Table.from_pylist([{"a": 1}])  # imports pandas where that is installed; imports are in neither
     result = measure_yield(args) if args.what == "yield" else measure_speed(args)
     print(json.dumps(result, indent=None if args.json else 2, sort_keys=True))

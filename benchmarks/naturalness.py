@@ -17,7 +17,7 @@ from misdetect.compose.naturalness import Naturalness, naturalness
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.picture import Raw
-from misdetect.pool.pool import build_pool
+from misdetect.pools.pool import build_pool
 
 
 def main() -> None:

@@ -29,11 +29,13 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from misdetect.data import load_data
+from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
-from misdetect.studies.scan import Scanning, ScanStudy, choose_pairs
-from misdetect.studies.scan.backgrounds import with_detections
+from misdetect.engine.backend import Asking
+from misdetect.studies.scan import ScanSettings, ScanStudy
+from misdetect.studies.scan.pairs import transplants
+from misdetect.studies.scan.prepare import draw_pairs
 from misdetect.studies.scan.study import CHUNK
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
@@ -66,16 +68,16 @@ class Shortened(ScanStudy):
     def pictures(self):
         for case in self.cases():
             number, condition, first, last = case.content
-            scene = self.scene(number)
-            for x, y in scene.positions[first:last].tolist():
-                yield scene.picture(condition, x, y, self.scanning.seed)
+            pair = self.open_pair(number)
+            for x, y in pair.positions[first:last].tolist():
+                yield pair.picture(condition, x, y, self.how.seed)
 
 
 def scan_of(data: str, detector, positions: int) -> Shortened:
     """29 pairs on images with detections, as the command draws them, cut to ``positions`` composites."""
-    dataset = load_data(data)
-    backgrounds = with_detections(detector, dataset, _PAIRS, 0.5, cached=False)
-    study = Shortened(data, choose_pairs(dataset, _PAIRS, backgrounds), detector.names, Scanning(step=_STEP))
+    how, opened = ScanSettings(pairs=_PAIRS, step=_STEP), Opened(data)
+    pairs = draw_pairs(detector, opened.data, how, Asking(cached=False))
+    study = Shortened(opened, transplants(opened.data, pairs, how.step), detector.names, how)
     study.cut = positions
     if study.composites < positions:
         sys.exit(f"these photos give only {study.composites} composites at a step of {_STEP}; ask for fewer.")
@@ -111,7 +113,6 @@ def scan_once(study, detector, **options) -> list[float]:
             study,
             detector,
             Path(folder) / "run",
-            {},
             progress=lambda *_: stamps.append(time.perf_counter()),
             **options,
         )

@@ -18,12 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from misdetect import score
 from misdetect.data import load_data
+from misdetect.data.opened import Opened
 from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import truth_columns
-from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import TideSettings, assign, costs
+from misdetect.studies.contract import document_of
+from misdetect.studies.score import ScoreSettings, ScoreStudy
+from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.score.study import run_score
 
 OBJECTS_PER_IMAGE, DETECTIONS_PER_IMAGE, CLASSES = 7.2, 35.6, 80
 
@@ -77,7 +82,8 @@ def seconds(work: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def ours(folder: Path, truth: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, float]:
-    """Times of misdetect: AP and TIDE from columns, and everything from the files on."""
+    """Times of misdetect: AP and TIDE from columns; from the files to a run directory and its document, and the parts
+    of that."""
     truth_file, results_file = folder / "truth.json", folder / "results.json"
     truth_file.write_text(json.dumps(truth))
     results_file.write_text(json.dumps(results))
@@ -86,18 +92,20 @@ def ours(folder: Path, truth: dict[str, Any], results: list[dict[str, Any]]) -> 
     found = detection_columns(StoredPredictions(read_results(results_file)), flat, data)
     settings = TideSettings(cap=100)
 
-    def everything() -> None:
-        data = load_data(f"coco:{truth_file}")
-        flat = truth_columns(data)
-        found = detection_columns(StoredPredictions(read_results(results_file)), flat, data)
-        score(flat, found).document()
-
+    run = run_score(study(truth_file, results_file), folder / f"run-{len(results)}")
     return {
         "ap": seconds(lambda: average_precision(flat, found)),
         "columns": seconds(lambda: truth_columns(data)),
-        "files_to_document": seconds(everything),
+        "files_to_document": seconds(lambda: score(results_file, f"coco:{truth_file}")),
+        "read_and_match": seconds(lambda: study(truth_file, results_file).table),
+        "run_to_document": seconds(lambda: document_of(run)),
         "tide": seconds(lambda: costs(assign(flat, found, settings), flat, found, settings)),
     }
+
+
+def study(truth: Path, results: Path) -> ScoreStudy:
+    data = load_data(f"coco:{truth}")
+    return ScoreStudy(Predictions.of(results, data), Opened(data), ScoreSettings())
 
 
 def pycocotools_seconds(folder: Path) -> float:

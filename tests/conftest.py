@@ -1,6 +1,10 @@
 """What all tests share: a prediction cache of their own, and property tests that the machine's load cannot fail."""
 
+import os
 import signal
+import sys
+
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.training does, before torch is used
 
 import pytest
 from hypothesis import settings
@@ -16,6 +20,27 @@ def prediction_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MISDETECT_CACHE", str(path))
         yield path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """``run(*arguments)``: the command's exit code, stdout and stderr; in this process, since starting one is slow."""
+    from misdetect.__main__ import ENDED
+    from misdetect.cli import main
+
+    def command(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["misdetect", *map(str, arguments)])
+        before = {number: signal.getsignal(number) for number in ENDED}
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return command
 
 
 # A process started in the background of a shell ignores Ctrl-C, and so would everything it starts: the tests of

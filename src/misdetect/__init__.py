@@ -1,13 +1,76 @@
 """misdetect finds, explains and fixes the failures of object detectors.
 
 import misdetect as md
-detector = md.load_detector("zoo:yolox")
-detections = detector.detect([md.load_data("rooms:val")[0].image])
+run = md.explain("zoo:yolox", "rooms:val", limit=200)
+run.document["mechanisms"]
+
+What is listed here is imported when it is first used, so that ``import misdetect`` costs nothing.
 """
 
-from misdetect.data import load_data
-from misdetect.detections import Detections, Truth
-from misdetect.detectors import load_detector
-from misdetect.errors import MisdetectError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Detections", "MisdetectError", "Truth", "load_data", "load_detector"]
+if TYPE_CHECKING:
+    from misdetect.api import Run, detect, explain, fuzz, scan
+    from misdetect.api import make_ledger as ledger
+    from misdetect.api import open_run as open
+    from misdetect.api.checkup import checkup
+    from misdetect.api.compare import compare
+    from misdetect.api.export import export
+    from misdetect.api.pool import pool
+    from misdetect.api.score import score
+    from misdetect.data import load_data
+    from misdetect.detections import Detections, Truth
+    from misdetect.detectors import load_detector
+    from misdetect.errors import MisdetectError
+
+_WHERE = {
+    "Detections": "misdetect.detections",
+    "MisdetectError": "misdetect.errors",
+    "Run": "misdetect.api",
+    "Truth": "misdetect.detections",
+    "checkup": "misdetect.api",
+    "compare": "misdetect.api",
+    "detect": "misdetect.api",
+    "explain": "misdetect.api",
+    "export": "misdetect.api",
+    "fuzz": "misdetect.api",
+    "ledger": "misdetect.api:make_ledger",
+    "load_data": "misdetect.data",
+    "load_detector": "misdetect.detectors",
+    "open": "misdetect.api:open_run",
+    "pool": "misdetect.api",
+    "scan": "misdetect.api",
+    "score": "misdetect.api",
+}
+
+__all__ = [
+    "Detections",
+    "MisdetectError",
+    "Run",
+    "Truth",
+    "checkup",
+    "compare",
+    "detect",
+    "explain",
+    "export",
+    "fuzz",
+    "ledger",
+    "load_data",
+    "load_detector",
+    "open",
+    "pool",
+    "scan",
+    "score",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'misdetect' has no attribute {name!r}")
+    module, _, other = _WHERE[name].partition(":")
+    return getattr(import_module(module), other or name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -4,6 +4,7 @@ Boxes are ``[N, 4]`` arrays of ``x0, y0, x1, y1`` in absolute pixels with exclus
 area is ``(x1 - x0) * (y1 - y0)``. Everything is vectorised; float32 stays float32, all else is computed in float64.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,18 @@ def nms(
         survivors = np.sort(survivors)
         survivors = survivors[np.argsort(falling[survivors], kind="stable")]
     return survivors, result
+
+
+SIDES = ("x0", "y0", "x1", "y1")
+"""A box's columns in rows and tables."""
+
+
+def sides(box: Any, prefix: str = "") -> dict[str, float]:
+    """One box ``[4]`` as columns of a row."""
+    return {prefix + name: float(value) for name, value in zip(SIDES, box, strict=True)}
+
+
+def boxes_of(rows: Iterable[Mapping[str, Any]], prefix: str = "") -> Floats:
+    """The boxes ``[N, 4]`` of ``rows`` that have them as columns."""
+    names = [prefix + name for name in SIDES]
+    return np.array([[row[name] for name in names] for row in rows], dtype=np.float64).reshape(-1, 4)

@@ -40,7 +40,7 @@ class Budget:
     """Limits on ``queries`` and ``usd`` (at ``price`` USD each; ``None`` is no limit), counted in the file ``path``.
 
     The count in the file goes on where earlier runs stopped; limits and price are this object's own, so a run can be
-    resumed with larger ones. ``minutes`` is wall-clock time since this object was made (copies in workers share it), so
+    resumed with larger ones. ``minutes`` count from when this object was made, by a clock that nobody sets (copies in workers share it), so
     a resumed run has them anew. A killed process loses nothing; a power cut may lose the last seconds of the count.
     """
 
@@ -62,7 +62,8 @@ class Budget:
         # Rounded against the spender, so that rounding can never let one query too many through.
         self._price = _nano(price, ROUND_CEILING)
         self._usd = None if usd is None else _nano(usd, ROUND_FLOOR)
-        self._deadline = None if minutes is None else time.time() + 60 * minutes
+        self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        self._goes_on = self.path is not None and self.path.exists()
         self._restore()
 
     def _restore(self) -> None:
@@ -70,7 +71,7 @@ class Budget:
         self._lock = threading.Lock()
         self._file: int | None = None
         self._pid = os.getpid()
-        if self.path is not None:
+        if self.path is not None and self.path.exists():  # else it is made with the first query
             with self._lock:
                 self._locked(0)
 
@@ -96,6 +97,12 @@ class Budget:
         """``{"queries": …, "usd": …}`` so far, by all who share the file."""
         queries, nano = self._count()
         return {"queries": queries, "usd": nano / _NANO}
+
+    def forget(self) -> None:
+        """Remove the count, if it began with this object."""
+        if self.path is not None and not self._goes_on:
+            self.close()
+            self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -132,7 +139,7 @@ class Budget:
         return ", ".join(parts) or "no limit"
 
     def _allowed(self, queries: int, nano: int) -> int | None:
-        if self._deadline is not None and time.time() >= self._deadline:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
             return 0
         room = [] if self.queries is None else [self.queries - queries]
         room += [] if self._usd is None else [(self._usd - nano) // self._price]
@@ -159,6 +166,8 @@ class Budget:
         with self._lock:
             if self.path is None:
                 return self._memory
+            if self._file is None and not self.path.exists():
+                return 0, 0
             file = self._open()
             fcntl.flock(file, fcntl.LOCK_SH)
             try:

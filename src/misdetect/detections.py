@@ -279,6 +279,10 @@ class Detections(_BoxSet):
         return {"xyxy": self.boxes, "confidence": self.scores, "class_id": self.labels, "mask": mask}
 
 
+PRESENT = ("intact", "damaged")
+"""States of a part that is there; a part in any other state is no object to be found."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Truth(_BoxSet):
     """What is annotated in one image.
@@ -319,6 +323,13 @@ class Truth(_BoxSet):
 
     def __repr__(self) -> str:
         return f"Truth({len(self)} boxes{'' if self.masks is None else ', with masks'})"
+
+    @property
+    def present(self) -> Bools:
+        """Which annotations ``[N]`` are of something that is there: all, where nothing is said of their states."""
+        if self.states is None:
+            return np.ones(len(self), np.bool_)
+        return np.isin(np.array(self.states, dtype=str), PRESENT)
 
     @classmethod
     def empty(cls) -> "Truth":

@@ -37,6 +37,11 @@ class BadData(MisdetectError, ValueError):
     kind = "bad-data"
 
 
+class NothingToTest(BadData):
+    """What a run was to find out cannot be found out here, which only the run itself could tell: nothing is kept of it.
+    The message says what to change."""
+
+
 class BadImage(BadData):
     """An image is missing, unreadable, too large, or outside the data's folder."""
 

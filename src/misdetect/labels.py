@@ -1,6 +1,7 @@
 """Joining a detector's classes with the data's: by name, never by number."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,35 @@ def join_labels(detector_names: Sequence[str], data_names: Sequence[str], detect
             f"the data {_some(data_names)}."
         )
     return joined
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """A detector's and a data set's classes, joined by name: ``to_data[label]`` of each of the detector's labels is the
+    data's, ``to_detector[label]`` the reverse; -1 where the other has no such class. Where two classes have one name,
+    the first stands for it."""
+
+    to_data: Ints
+    to_detector: Ints
+
+    @classmethod
+    def of(cls, detector_names: Sequence[str], data_names: Sequence[str], detector: str, data: str) -> "Joined":
+        """As ``join_labels``, both ways."""
+        to_data = join_labels(detector_names, data_names, detector, data)
+        to_detector = np.full(len(data_names), -1, dtype=np.int64)
+        for label in range(len(to_data) - 1, -1, -1):
+            if to_data[label] >= 0:
+                to_detector[to_data[label]] = label
+        return cls(to_data, to_detector)
+
+
+    @classmethod
+    def loosely(cls, detector_names: Sequence[str], data_names: Sequence[str]) -> "Joined":
+        """As ``of``, also where not a single name is common: for studies that can do without the truth."""
+        try:
+            return cls.of(detector_names, data_names, "the detector", "the data")
+        except BadSpec:
+            return cls(*(np.full(len(names), -1, dtype=np.int64) for names in (detector_names, data_names)))
 
 
 def plain_name(name: str) -> str:

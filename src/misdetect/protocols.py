@@ -69,6 +69,11 @@ class Trainable(Detector, Protocol):
         """The trainable torch parameters."""
         ...
 
+    def state(self) -> Mapping[str, Any]:
+        """Everything that training changes, by name: the live parameters themselves, and the buffers. What is copied
+        into these tensors is what the detector then is."""
+        ...
+
     def save(self, path: Path) -> None:
         """Write the weights as safetensors."""
         ...

@@ -17,12 +17,17 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 @dataclass
 class Spec:
-    """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read."""
+    """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
+
+    ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
+    for them again, which would cost a request.
+    """
 
     text: str
     scheme: str
     target: str
     options: dict[str, str]
+    known_names: tuple[str, ...] | None = None
     _taken: set[str] = field(default_factory=set)
 
     @classmethod

@@ -35,7 +35,7 @@ def resolve(target: str, where: str) -> tuple[Callable[..., Any], str]:
         raise DetectorFailed(f"{where!r}: importing {module_name} raised {sentence(error)}") from error
     except MisdetectError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DetectorFailed(f"{where!r}: importing {module_name} raised {sentence(error)}") from error
     found = getattr(module, attribute, None)
     if not callable(found):

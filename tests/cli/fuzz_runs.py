@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+from misdetect.__main__ import ENDED
 from misdetect.cli import main
 from misdetect.engine.store import Run
 
@@ -16,8 +17,6 @@ ROOMS = "rooms:val,count=12"
 GUIDED = ["fuzz", "--detector", BLOTS, "--data", ROOMS, "--strategy", "guided", "--reach", 2, "--no-cache", "--json"]
 
 MORE_TOYS = f'''
-import sys
-sys.path.insert(0, {str(TOYS.parent)!r})
 from fuzz_toys import BlotDetector
 
 class Calm(BlotDetector):
@@ -54,7 +53,7 @@ class Knowing:
 def command(*arguments) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the command; for fixtures that are shared, where ``capsys`` cannot be had."""
     out, err = io.StringIO(), io.StringIO()
-    before, argv = signal.getsignal(signal.SIGTERM), sys.argv
+    before, argv = {number: signal.getsignal(number) for number in ENDED}, sys.argv
     sys.argv = ["misdetect", *map(str, arguments)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -63,8 +62,21 @@ def command(*arguments) -> tuple[int, str, str]:
         return int(ended.code or 0), out.getvalue(), err.getvalue()
     finally:
         sys.argv = argv
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     raise AssertionError("the command ends with an exit code")
+
+
+def instead(arguments, *more):
+    """``arguments`` with ``more`` in place of what they say of the same options."""
+    kept, rest = [], list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word in more and str(word).startswith("--"):
+            rest.pop(0)
+        else:
+            kept.append(word)
+    return [*kept, *more]
 
 
 def document(*arguments):

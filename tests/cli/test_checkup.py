@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+import misdetect as md
+from misdetect.detectors.glassbox.detector import GlassBox
+
 ROOMS = "rooms:val,count=30"
+KEYS = {"detector", "data", "detect", "score", "explain", "elsewhere", "not_yet", "out"}
 
 
 def checkup(run, tmp_path, fault):
@@ -24,6 +28,32 @@ def test_a_perfect_detector_is_called_perfect(run, tmp_path):
     stored = json.loads((tmp_path / "up" / "checkup.json").read_text())
     assert stored["score"] == document["score"]
     assert "timing" not in stored["detect"]
+    assert set(document) == KEYS
+    assert set(document["explain"]) >= {"missed", "mechanisms", "pictures", "engine", "timing"}
+
+
+def test_its_parts_are_runs_of_their_own(run, tmp_path):
+    document = checkup(run, tmp_path, "sink,class=chair")
+    folder = tmp_path / "up"
+    for study in ("detect", "score", "explain"):
+        found = md.open(folder / study).document
+        assert found["study"] == study
+        assert found.items() <= document[study].items()
+    assert document["score"]["detector"] == document["detector"]["spec"]
+    by_file = md.score(folder / "results.json", ROOMS).document
+    assert all(by_file[key] == document["score"][key] for key in ("ap", "tide", "counts", "by_class"))
+    assert document["explain"]["missed"] == document["explain"]["mechanisms"]["background"] > 0
+
+
+def test_in_python_it_takes_objects_and_needs_no_folder():
+    data = md.load_data("rooms:val,count=6")
+    found = md.checkup(GlassBox(data, []), data, cache=False)
+    assert list(found.runs) == ["detect", "score", "explain"]
+    assert found.document["score"]["ap"]["AP"] == pytest.approx(1)
+    assert found.document["detector"]["spec"] is None
+    assert "AP 1.000" in repr(found)
+    assert found._repr_html_().count("<div>") == 3
+    assert (found.path / "checkup.json").is_file()
 
 
 def test_a_planted_fault_shows_in_the_class_it_was_planted_in(run, tmp_path):

@@ -2,20 +2,20 @@
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
 import cv2
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))  # runs written down by hand
 from explain_runs import fates, write
+
+import misdetect as md
+from misdetect.studies.contract import KINDS, kind_of
 
 KEYS = {
     "study",
     "runs",
     "settings",
     "differing_settings",
+    "numbers",
     "paired",
     "why_not_paired",
     "mechanisms",
@@ -54,11 +54,13 @@ def test_the_document_and_the_figures(run, three, tmp_path):
         assert sum(each["count"] for each in shares) == missed
         assert all(each["interval"][0] <= each["share"] <= each["interval"][1] for each in shares)
         assert all(each["rate_interval"][0] <= each["rate"] <= each["rate_interval"][1] for each in shares)
+        assert document["numbers"]["miss_rate"][i]["value"] == entry["miss_rate"] == missed / objects
+        assert (entry["detector"], entry["data"], entry["failed"]) == (f"zoo:{entry['name']}", "made", 0)
     assert [(d["first"], d["second"]) for d in document["differences"]] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert sum(document["missed_by"]) == objects
     differing = {each["setting"]: each["values"] for each in document["differing_settings"]}
     assert differing["detector.spec"] == ["zoo:a", "zoo:b", "zoo:c"]
-    assert document["settings"]["settings.thresholds.loc"] == 0.5
+    assert document["settings"]["settings.loc"] == 0.5
     assert json.loads((out / "compare.json").read_text()) == document
     assert sorted(path.name for path in out.iterdir()) == ["compare.html", "compare.json", "compare.png"]
     assert cv2.imread(str(out / "compare.png")).shape[1] > 600
@@ -92,32 +94,84 @@ def test_the_same_name_for_another_detector_is_noticed(run, tmp_path):
     assert "trained again" in said
 
 
+def test_the_confidence_and_the_seed_reach_every_interval(three):
+    """Those of the comparison, whatever the runs were shown with."""
+    wide, narrow, other = (
+        md.compare(*three[:2], confidence=c, seed=s).document for c, s in ((0.99, 0), (0.5, 0), (0.99, 5))
+    )
+    assert wide["resampling"] == {"confidence": 0.99, "seed": 0}
+    for ends in (
+        lambda d: d["numbers"]["miss_rate"][0]["interval"],
+        lambda d: d["runs"][0]["intervals"]["miss_rate"],
+        lambda d: d["mechanisms"]["background"][1]["interval"],
+        lambda d: d["differences"][0]["miss_rate"]["interval"],
+    ):
+        assert ends(wide)[0] < ends(narrow)[0] < ends(narrow)[1] < ends(wide)[1]
+        assert ends(wide) != ends(other)
+    assert wide["numbers"]["miss_rate"][0]["interval"] == pytest.approx(wide["runs"][0]["intervals"]["miss_rate"])
+
+
+def test_in_python_it_is_an_object_that_says_what_it_found(three, tmp_path):
+    found = md.compare(md.open(three[0]), three[1], str(three[2]))
+    first, head, *rows = repr(found).splitlines()
+    assert first == "3 runs of explain"
+    assert head.split() == ["a", "b", "c"]
+    rates = [entry["value"] for entry in found.document["numbers"]["miss_rate"]]
+    assert [f"{rate:.3f}" for rate in rates] == rows[0].split()[1::4]
+    assert len(rows) == len(found.document["numbers"])
+    page = found._repr_html_()
+    assert page.count("<tr>") == 1 + len(rows)
+    assert f"<td>{rates[0]:.3f} (" in page
+    drawn = found.figures(tmp_path / "drawn")
+    assert [path.name for path in drawn] == ["compare.png", "compare.html"]
+    assert all(path.is_file() for path in drawn)
+
+
+def test_runs_that_missed_nothing_have_no_figure(tmp_path):
+    runs = [write(tmp_path / name, [[None, None], [None]]) for name in ("a", "b")]
+    assert md.compare(*runs).figures(tmp_path / "out") == []
+
+
+def test_every_study_has_numbers_to_compare():
+    assert all(callable(kind_of(study).numbers) for study in KINDS)
+
+
 def test_what_cannot_be_compared_is_refused_in_a_sentence(run, three, tmp_path):
-    half = tmp_path / "half"
-    write(half, fates(10, 0), limit=30, data="rooms:val")
-    scan = tmp_path / "scan"
-    shutil.copytree(three[0], scan)
-    text = (scan / "run.json").read_text()
-    (scan / "run.json").write_text(text.replace('"study": "explain"', '"study": "fuzz"'))
+    half = write(tmp_path / "half", fates(10, 0), cases=30)
+    early = write(tmp_path / "early", fates(10, 0))
+    about = json.loads((early / "run.json").read_text())
+    (early / "run.json").write_text(json.dumps(about | {"cases": None}))
+    other = tmp_path / "other"
+    shutil.copytree(three[0], other)
+    text = (other / "run.json").read_text()
+    (other / "run.json").write_text(text.replace('"study": "explain"', '"study": "detect"'))
+    strange = tmp_path / "strange"
+    shutil.copytree(three[0], strange)
+    (strange / "run.json").write_text(text.replace('"study": "explain"', '"study": "guess"'))
     torn = tmp_path / "torn"
     shutil.copytree(three[0], torn)
     next((torn / "parts").iterdir()).write_bytes(b"torn")
     (tmp_path / "folder").mkdir()
     (tmp_path / "odd.json").write_text("{}")
-    both = tmp_path / "both"
-    shutil.copytree(scan, both)
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "explain.json").write_text(json.dumps(md.open(three[0]).document))
     a = three[0]
     for given, says in (
+        ([], "needs two runs"),
         ([a], "needs two runs"),
         ([a, tmp_path / "nowhere"], "nowhere is not a run directory"),
         ([a, tmp_path / "folder"], "folder is not a run directory"),
         ([a, a], "given twice"),
         ([a, half], "10 of 30 cases are done; go on with: misdetect explain --detector zoo:one"),
-        ([a, scan], "only runs of one study can be compared"),
-        ([scan, both], "no numbers for runs of fuzz"),
+        ([a, early], "10 cases are done; go on with"),
+        ([a, other], "only runs of one study can be compared"),
+        ([a, strange], "no study 'guess'"),
         ([a, torn], "cannot be read"),
-        ([a, tmp_path / "odd.json"], "not a document of `misdetect score --json`"),
+        ([a, tmp_path / "odd.json"], "is not a document that a study printed with --json"),
+        ([a, tmp_path / "list.json"], "is not a document that a study printed with --json"),
+        ([a, tmp_path / "explain.json"], "compare takes finished run directories"),
         ([a, three[1], "--out", three[2]], "this is a run directory"),
+        ([a, three[1], "--confidence", 90], "confidence should be from 0.01 to 0.999"),
     ):
         code, out, err = run("compare", *given)
         assert (code, out) == (2, ""), given
@@ -138,11 +192,18 @@ def test_scores_side_by_side(run, world, tmp_path):
     assert code == 0, err
     document = json.loads(said)
     assert document["study"] == "score"
+    assert document["runs"][0]["images"] == 6
     for key in ("AP", "AP50", "AR100"):
         assert [entry["value"] for entry in document["numbers"][key]] == [d["ap"][key] for d in documents]
     assert [e["value"] for e in document["numbers"]["tide.Miss"]] == [d["tide"]["Miss"] for d in documents]
     assert document["differing_settings"][0]["setting"] == "settings.predictions"
     assert "AP50" in run("compare", tmp_path / "all.json", tmp_path / "half.json")[1]
+    older = documents[1]
+    for key in ("study", "finished", "detector", "data"):
+        del older[key]
+    (tmp_path / "half.json").write_text(json.dumps(older))
+    again = json.loads(run("compare", tmp_path / "all.json", tmp_path / "half.json", "--json")[1])
+    assert again["numbers"] == document["numbers"], "documents of older versions do not name their study"
 
 
 def test_scans_and_detections_side_by_side(run, tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import misdetect as md
 from misdetect.data import load_data
-from misdetect.pool.pool import build_pool, load_pool
+from misdetect.pools.pool import build_pool, load_pool
 
 ROOMS = "rooms:val,count=25"
 KEYS = {"objects", "labels", "extracted", "dropped", "settings", "out", "fingerprint"}
@@ -60,6 +61,22 @@ def test_the_document_the_folder_and_the_library_agree(run, tmp_path):
     assert (tmp_path / "q" / "pool.json").read_bytes() == (tmp_path / "p" / "pool.json").read_bytes()
 
 
+def test_python_builds_what_the_verb_does(run, tmp_path):
+    """Without a folder nothing is kept; data may be a spec, a data set, or pairs."""
+    document = pool(run, "--data", ROOMS, "--keep", 0.5, "--few", 2, "--out", tmp_path / "p")
+    seen = []
+    built = md.pool(ROOMS, keep=0.5, few=2, progress=lambda *counts: seen.append(counts))
+    assert (built.fingerprint, built.extracted) == (document["fingerprint"], document["extracted"])
+    assert seen == [(done, 25) for done in range(1, 26)]
+    stored = md.pool(load_data(ROOMS), keep=0.5, few=2, out=tmp_path / "q")
+    assert (stored.found_at, stored.fingerprint) == (str(tmp_path / "q"), built.fingerprint)
+    assert load_pool(tmp_path / "q").fingerprint == built.fingerprint
+    pairs = [(sample.image, sample.truth) for sample in load_data(ROOMS)]
+    named = load_data(pairs, load_data(ROOMS).names)
+    assert [cutout.label for cutout in md.pool(named, keep=0.5, few=2)] == [cutout.label for cutout in built]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p", "q"]
+
+
 def test_every_criterion_can_be_set(run, tmp_path):
     loosest = {"keep": 1, "few": 0, "component": 1, "border": 0, "solidity": 0, "max_side": 1, "min_side": 0}
     everything = [word for name, v in loosest.items() for word in (f"--{name.replace('_', '-')}", str(v))]
@@ -100,7 +117,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(run, world, middle, tmp_pa
     assert "has a mask to cut it out by" in refused("--data", world.data)
     assert "returns boxes only" in refused("--data", world.data, "--segmenter", f"{middle},masks=no")
     assert "passes the refinement" in refused("--data", ROOMS, "--min-side", "127")
-    assert "--keep" in refused("--data", ROOMS, "--keep", "2")
+    assert "keep should be from 0 to 1" in refused("--data", ROOMS, "--keep", "2")
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     assert "no images" in refused("--data", f"coco:{world.folder / 'empty.json'}")
     (tmp_path / "p").mkdir()

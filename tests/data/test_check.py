@@ -5,23 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 from PIL import Image
-from typer.testing import CliRunner
 
-from misdetect.cli.data import data
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 needs_coco66 = pytest.mark.skipif(not COCO66.exists(), reason="needs ../shared/fixtures/coco66")
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    app = typer.Typer()
-    app.command()(data)
-    return app
 
 
 @pytest.fixture
@@ -86,14 +76,12 @@ def test_counts_of_real_data_are_conserved() -> None:
     assert found["warnings"] == []
 
 
-def test_the_command_prints_what_inspect_found(faulty: str, app: typer.Typer, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, [faulty, "--json", "--masks"])
-    assert json.loads(result.stdout) == inspect(load_data(faulty), masks=True)
-    for_people = CliRunner().invoke(app, [faulty], env={"NO_COLOR": "1"}).stdout
+def test_the_command_prints_what_inspect_found(faulty: str, run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert json.loads(run("data", faulty, "--json", "--masks")[1]) == inspect(load_data(faulty), masks=True)
+    for_people = run("data", faulty)[1]
     assert re.search(r"\[b\]dog +6 +4", for_people)  # markup in a name is text
     assert "image-missing × 1" in for_people
-    result = CliRunner().invoke(
-        app, [f"folder:{tmp_path}/images", "--limit", "1", "--out", str(tmp_path / "o"), "--json"]
-    )
-    assert json.loads(result.stdout)["export"]["images"] == 1
+    code, out, _ = run("data", f"folder:{tmp_path}/images", "--limit", "1", "--out", tmp_path / "o", "--json")
+    assert (code, json.loads(out)["export"]["images"]) == (0, 1)
     assert (tmp_path / "o" / "images" / "1.png").is_file()

@@ -9,7 +9,7 @@ OFFERS = {
     "Detector": ("detect",),
     "Traced": ("detect", "trace"),
     "Differentiable": ("detect", "trace", "gradient"),
-    "Trainable": ("detect", "trace", "gradient", "losses", "parameters", "save", "load"),
+    "Trainable": ("detect", "trace", "gradient", "losses", "parameters", "state", "save", "load"),
 }
 PROTOCOLS = {"Detector": Detector, "Traced": Traced, "Differentiable": Differentiable, "Trainable": Trainable}
 

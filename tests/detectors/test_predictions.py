@@ -8,7 +8,7 @@ import pytest
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections, Truth
-from misdetect.detectors import load_detector
+from misdetect.detectors import load_any as load_detector
 from misdetect.detectors.predictions import StoredPredictions, read_results
 from misdetect.errors import BadData, BadSpec
 from misdetect.protocols import level

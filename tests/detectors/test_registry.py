@@ -29,7 +29,7 @@ class Plain:
 def test_an_object_is_its_own_detector():
     detector = Plain()
     assert load_detector(detector) is detector
-    with pytest.raises(BadSpec, match="lacking names and detect"):
+    with pytest.raises(BadSpec, match=r"an object with names and detect\(images\).* Got object"):
         load_detector(object())
     with pytest.raises(BadSpec, match="Got the class Plain"):
         load_detector(Plain)

@@ -16,11 +16,12 @@ from misdetect.detectors import load_detector  # noqa: E402
 from misdetect.detectors.zoo import shipped as the_zoo  # noqa: E402
 from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
 from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # noqa: E402
+from misdetect.engine.store import Run  # noqa: E402
 from misdetect.errors import BadSpec, BadWeights  # noqa: E402
 from misdetect.protocols import level  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
-from misdetect.training.loop import Recipe  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
 from misdetect.training.zoo import Trained, install, read_trained, recipe_of, train_zoo, write_half  # noqa: E402
 
 torch.set_num_threads(1)
@@ -184,6 +185,10 @@ def test_train_measure_install_and_load(tmp_path: Path, monkeypatch: pytest.Monk
     trained = train_zoo("yolox", tmp_path / "run", steps=3, progress=lambda what, *_: said.append(what))
     assert said[-1] == "training"
     assert read_trained(tmp_path / "run") == trained
+    (point,) = trained.curve()
+    (row,) = Run.open(tmp_path / "run").table().to_pylist()
+    loss = sum(pair["value"] for pair in row["losses"])
+    assert point == {"step": 3, "loss": round(loss, 4), **{key: trained.scores[key] for key in ("AP", "AP50")}}
     entry = install(trained, tmp_path / "zoo")
     assert json.loads((tmp_path / "zoo" / "manifest.json").read_text())["yolox"] == json.loads(json.dumps(entry))
     own = load_detector(f"zoo:yolox,weights={trained.weights}")
@@ -219,7 +224,7 @@ def test_every_family_can_start_from_what_yolox_sees(family: str) -> None:
 
 
 def test_listing_needs_no_torch() -> None:
-    code = "import sys; from misdetect.cli import app; app(['zoo', '--json'], standalone_mode=False); "
+    code = "import sys; from misdetect.cli import app; app(['zoo', '--json'], result_action='return_value'); "
     code += "assert 'torch' not in sys.modules"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     rows = {row["name"]: row for row in json.loads(found.stdout)["zoo"]}

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from toys import ChainStudy, SumDetector, chain_rows, picture
+from toys import DATA, ChainStudy, SumDetector, chain_rows, picture
 
 from misdetect.budget import Budget
 from misdetect.data.images import ImageCorrupt
 from misdetect.engine import run_study
+from misdetect.engine.backend import Asking
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect
@@ -24,9 +25,12 @@ from misdetect.errors import BadData, BadImage, DetectorFailed, RunBusy, RunMism
 HERE = Path(__file__).parent
 
 
-def go(out, study=None, detector=None, **options):
+def go(out, study=None, detector=None, *, budget=None, **options):
     study = study or ChainStudy()
-    return run_study(study, detector or SumDetector(), out, {"count": study.count}, cached=False, **options)
+    asking = Asking(cached=False, budget=budget)
+    detector = detector or SumDetector()
+    detector.fingerprint = "sum"  # those that fail or interrupt stand for the same one
+    return run_study(study, detector, out, asking=asking, **options)
 
 
 def test_rows_are_those_of_one_case_at_a_time(tmp_path):
@@ -52,7 +56,7 @@ def test_cases_without_rows_are_done_too(tmp_path):
 
 def test_another_run_is_refused_with_what_differs(tmp_path):
     go(tmp_path / "run")
-    with pytest.raises(RunMismatch, match="count was 40, now 41"):
+    with pytest.raises(RunMismatch, match=r"settings\.count was 40, now 41"):
         go(tmp_path / "run", ChainStudy(41))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious.txt").write_text("mine")
@@ -64,7 +68,8 @@ def test_another_run_is_refused_with_what_differs(tmp_path):
 
 def test_two_writers_at_once_are_refused(tmp_path):
     study = ChainStudy()
-    first = Run.start(tmp_path / "run", {"study": "chain", "count": 40}, study.schema)
+    go(tmp_path / "run", study)
+    first = Run.start(tmp_path / "run", Run.open(tmp_path / "run").about["identity"], study.schema)
     with pytest.raises(RunBusy):
         go(tmp_path / "run", study)
     first.close()
@@ -190,29 +195,13 @@ def fail_to_build():
     raise DetectorFailed("no such weights")
 
 
-def test_a_worker_that_dies_is_noticed_and_the_run_resumes(tmp_path):
-    with pytest.raises(DetectorFailed, match="worker process died"):
-        go(tmp_path / "run", make_detector=die_later, workers=2)
-    assert go(tmp_path / "run").run.table().to_pylist() == chain_rows(40)
-
-
-class Suicidal(SumDetector):
-    def detect(self, images):
-        if len(self.batches) == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().detect(images)
-
-
-def die_later():
-    return Suicidal(batch_size=1)
-
-
 SCRIPT = """
 import sys; sys.path.insert(0, {here!r})
 from toys import ChainStudy, make_slow
 from misdetect.engine import run_study
+from misdetect.engine.backend import Asking
 if __name__ == "__main__":
-    run_study(ChainStudy(120), make_slow(), {out!r}, {{"count": 120}}, cached=False, flush_seconds=0.02,
+    run_study(ChainStudy(120), make_slow(), {out!r}, asking=Asking(cached=False), flush_seconds=0.02,
               make_detector=make_slow, workers={workers})
 """
 
@@ -248,6 +237,83 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_rows(tmp_path,
 
 def test_run_json_says_what_was_run(tmp_path):
     run = go(tmp_path / "run").run
-    document = json.loads((run.path / "run.json").read_text())
-    assert document["identity"] == {"study": "chain", "count": 40}
-    assert {"command", "versions", "id", "detector_settings"} <= set(document)
+    about = json.loads((run.path / "run.json").read_text())
+    assert about["identity"] == {
+        "study": "chain",
+        "settings": {"count": 40},
+        "detector": {"spec": None, "fingerprint": "sum", "names": ["thing"]},
+        "data": {
+            "spec": "memory:",
+            "fingerprint": DATA.fingerprint,
+            "names": ["thing"],
+            "images": 1,
+            "limit": None,
+            "part": None,
+        },
+    }
+    assert (about["cases"], about["format"]) == (40, 2)
+    assert {"command", "versions", "id", "detector_settings"} <= set(about)
+    assert run.finished
+
+
+class Other(SumDetector):
+    """Says something else."""
+
+    def detect(self, images):
+        return [found[:0] for found in super().detect(images)]
+
+
+def test_another_detector_into_the_same_folder_is_refused_whoever_calls(tmp_path):
+    run_study(ChainStudy(6), SumDetector(), tmp_path / "run", asking=Asking(cached=False))
+    with pytest.raises(RunMismatch, match="detector"):
+        run_study(ChainStudy(6), Other(), tmp_path / "run", asking=Asking(cached=False))
+    with pytest.raises(RunMismatch, match="detector"):
+        run_study(ChainStudy(6), SumDetector(delay=0.001), tmp_path / "run", asking=Asking(cached=False))
+    run_study(ChainStudy(6), SumDetector(), tmp_path / "run", asking=Asking(cached=False))
+
+
+def test_the_same_object_is_the_same_detector_whatever_it_counts(tmp_path):
+    detector = SumDetector()
+    run_study(ChainStudy(6), detector, tmp_path / "run", asking=Asking(cached=False))
+    assert detector.batches
+    run_study(ChainStudy(6), detector, tmp_path / "run", asking=Asking(cached=False))
+
+
+def test_what_cannot_be_hashed_is_known_only_as_the_object_that_it_is(tmp_path):
+    one, two = SumDetector(), SumDetector()
+    one.session = two.session = object()
+    run_study(ChainStudy(6), one, tmp_path / "run", asking=Asking(cached=False))
+    run_study(ChainStudy(6), one, tmp_path / "run", asking=Asking(cached=False))
+    with pytest.raises(RunMismatch, match="this object only"):
+        run_study(ChainStudy(6), two, tmp_path / "run", asking=Asking(cached=False))
+
+
+def test_failed_cases_can_be_asked_again(tmp_path):
+    class Moody(SumDetector):
+        broken = True
+
+        def detect(self, images):
+            if self.broken and any(image.mean() < 127.5 for image in images):
+                raise ValueError("too dark")
+            return super().detect(images)
+
+    detector = Moody()
+    first = go(tmp_path / "run", detector=detector)
+    assert first.failed > 0
+    assert first.run.finished
+    assert go(tmp_path / "run", detector=detector).failed == first.failed, "without being told it asks nothing again"
+    again = go(tmp_path / "run", detector=detector, retry_failed=True)
+    assert again.failed == first.failed
+    assert again.run.errors().num_rows == first.failed
+    detector.broken = False
+    mended = go(tmp_path / "run", detector=detector, retry_failed=True)
+    assert (mended.failed, mended.done, mended.run.errors().num_rows) == (0, 40, 0)
+    assert mended.run.table().to_pylist() == chain_rows(40)
+
+
+@pytest.mark.parametrize("left", [[], [".lock"], [".run.json.writing"], ["parts"], [".lock", "parts"]])
+def test_a_run_that_was_killed_while_it_was_made_can_be_made(tmp_path, left):
+    (tmp_path / "run").mkdir()
+    for name in left:
+        (tmp_path / "run" / name).mkdir() if name == "parts" else (tmp_path / "run" / name).write_text("x")
+    assert go(tmp_path / "run").run.table().to_pylist() == chain_rows(40)

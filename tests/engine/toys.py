@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from misdetect.data import load_data
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect
 from misdetect.picture import Raw
@@ -14,6 +15,10 @@ from misdetect.picture import Raw
 def picture(seed: int, size: int = 16) -> Raw:
     pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3), dtype=np.uint8)
     return Raw(pixels)
+
+
+DATA = load_data([(picture(0).pixels, {"boxes": [], "labels": []})], names=["thing"])
+"""One image, so that a study has something to look at."""
 
 
 class SumDetector:
@@ -43,6 +48,13 @@ class ChainStudy:
 
     count: int = 40
     name: str = "chain"
+
+    @property
+    def data(self):
+        return DATA
+
+    def settings(self):
+        return {"count": self.count}
 
     @property
     def schema(self):

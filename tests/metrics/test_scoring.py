@@ -1,22 +1,17 @@
-"""The document and the rows: contracts, conservation, and what is said about caps, ties and limits."""
+"""The document: contracts, conservation, and what is said about caps, ties and limits."""
 
-import csv
 import json
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from score_oracles import cocoapi100, columns, dataset_of, random_coco, stored
 
 from misdetect.detectors.predictions import detection_columns
-from misdetect.errors import BadArray, BadData, BadSpec
+from misdetect.errors import BadArray, BadData
 from misdetect.metrics.ap import METRICS
 from misdetect.metrics.columns import truth_columns
-from misdetect.metrics.scoring import score, write_rows
+from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings
-
-COLUMNS = ["kind", "image", "image_id", "id", "label", "x0", "y0", "x1", "y1"]
-COLUMNS += ["score", "tide", "matched_id", "iou", "area", "crowd"]
 
 
 def crowd_of(count, labels=1):
@@ -54,7 +49,6 @@ def test_nothing_at_all_can_be_scored(tmp_path, shape):
     truth = {**random_coco(0)[0], "annotations": [], **shape}
     result = score(*columns(truth, [], tmp_path))
     assert set(result.document()["ap"].values()) == {None}
-    assert result.rows().num_rows == 0
 
 
 def test_class_numbers_add_up_to_the_whole(tmp_path):
@@ -77,60 +71,6 @@ def test_classes_of_one_name_stay_apart(tmp_path):
     assert list(document["by_class"]) == ["thing (0)", "thing (1)"]
 
 
-def test_rows_hold_every_truth_and_detection_once_and_give_the_counts(tmp_path):
-    truth, records = random_coco(6, crowd=0.15)
-    result = score(*columns(truth, records, tmp_path))
-    table = result.rows()
-    assert table.column_names == COLUMNS
-    rows = table.to_pylist()
-    truths = [r for r in rows if r["kind"] == "truth"]
-    found = [r for r in rows if r["kind"] == "detection"]
-    assert sorted(r["id"] for r in truths) == [a["id"] for a in truth["annotations"]]
-    assert sorted(r["id"] for r in found) == list(range(len(records)))
-    counts = result.counts()
-    for kind in (*MAIN[:5], "TP", "ignored"):
-        assert sum(r["tide"] == kind for r in found) == counts[kind]
-    assert sum(r["tide"] == "Miss" for r in truths) == counts["Miss"]
-    # each row says what the files say, and a pair of rows names each other
-    by_id = {r["id"]: r for r in truths}
-    for row in found:
-        record = records[row["id"]]
-        assert (row["image_id"], row["score"]) == (record["image_id"], record["score"])
-        assert row["label"] == f"class {record['category_id']}"
-        assert (row["x0"], row["x1"] - row["x0"]) == pytest.approx((record["bbox"][0], record["bbox"][2]))
-        if row["tide"] == "TP":
-            partner = by_id[row["matched_id"]]
-            assert (partner["matched_id"], partner["tide"], partner["label"]) == (row["id"], "found", row["label"])
-            assert partner["iou"] == row["iou"] >= 0.5
-        elif row["tide"] == "Cls":
-            assert by_id[row["matched_id"]]["label"] != row["label"]
-    assert all(r["score"] is None for r in truths)
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".json"])
-def test_rows_read_back_as_they_were(tmp_path, suffix):
-    table = score(*columns(*random_coco(1, crowd=0.1), tmp_path)).rows()
-    path = tmp_path / f"rows{suffix}"
-    write_rows(table, path)
-    if suffix == ".parquet":
-        assert pq.read_table(path).equals(table)
-    elif suffix == ".json":
-        assert json.loads(path.read_text()) == table.to_pylist()
-    else:
-        read = list(csv.DictReader(path.open()))
-        assert [r["tide"] for r in read] == table["tide"].to_pylist()
-        assert [float(r["x0"]) for r in read] == table["x0"].to_pylist()
-        assert [r["matched_id"] for r in read] == ["" if m is None else str(m) for m in table["matched_id"].to_pylist()]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.json", f"rows{suffix}"]
-
-
-@pytest.mark.parametrize(("name", "why"), [("rows.txt", "parquet"), ("no/such/folder/rows.csv", "no folder")])
-def test_rows_that_cannot_be_written_are_refused(tmp_path, name, why):
-    table = score(*columns(*random_coco(1), tmp_path)).rows()
-    with pytest.raises(BadSpec, match=why):
-        write_rows(table, tmp_path / name)
-
-
 def test_image_ids_may_be_text(tmp_path):
     truth, records = random_coco(2, crowd=0.1)
     by_number = score(*columns(truth, records, tmp_path)).document()
@@ -140,7 +80,7 @@ def test_image_ids_may_be_text(tmp_path):
     result = score(*columns(truth, records, tmp_path))
     assert result.document()["ap"] == pytest.approx(by_number["ap"])
     assert result.document()["tide"] == pytest.approx(by_number["tide"])
-    assert result.rows()["image_id"][0].as_py().startswith("photo-")
+    assert result.worst_images()[0]["image_id"].startswith("photo-")
 
 
 def test_perfect_predictions_of_300_objects_have_no_error_and_the_cap_is_named(tmp_path):

@@ -51,6 +51,30 @@ def naive_score(before, after, rules, t_label, agnostic=False, t=T):
     return naive_matching(old, new, agnostic) / most if most > 0 else 1.0
 
 
+def naive_share_inside(box, t):
+    shared = max(min(box[2], t[2]) - max(box[0], t[0]), 0) * max(min(box[3], t[3]) - max(box[1], t[1]), 0)
+    return shared / ((box[2] - box[0]) * (box[3] - box[1]))
+
+
+def all_best_pairings(before, after):
+    """Every way to pair boxes of equal class that reaches the largest total IoU, as lists of (row, column, IoU)."""
+
+    def pairings(row, free):
+        if row == len(before):
+            yield []
+            return
+        yield from pairings(row + 1, free)
+        for column in free:
+            weight = naive_iou(before[row][0], after[column][0])
+            if before[row][1] == after[column][1] and weight > 0:
+                for rest in pairings(row + 1, free - {column}):
+                    yield [(row, column, weight), *rest]
+
+    ways = list(pairings(0, frozenset(range(len(after)))))
+    most = max(sum(weight for *_, weight in way) for way in ways)
+    return [way for way in ways if sum(weight for *_, weight in way) >= most - 1e-9]
+
+
 boxes = st.tuples(*[st.integers(0, 80)] * 2, *[st.integers(1, 40)] * 2).map(
     lambda v: (float(v[0]), float(v[1]), float(v[0] + v[2]), float(v[1] + v[3]))
 )
@@ -91,12 +115,78 @@ def test_a_position_does_not_depend_on_those_compared_with_it(before, positions,
         assert here.after.boxes.tolist() == [list(b) for b, _, _ in strong]
         on_t = [s for b, s, c in after if c == label and naive_iou(b, box) >= 0.5]
         assert here.confidence == max(on_t, default=0.0)
-        residues = [
+        scores_left = [
             max((s for b, s, c in after if s < rules.score and c == c0 and naive_iou(b, b0) >= 0.5), default=0.0)
             for b0, s0, c0 in before
             if s0 >= rules.score
         ]
-        assert here.originals.residue.tolist() == residues
+        assert here.originals.score_left.tolist() == scores_left
+
+
+near_t = st.tuples(*[st.integers(30, 55)] * 2, *[st.integers(2, 25)] * 2).map(
+    lambda v: (float(v[0]), float(v[1]), float(v[0] + v[2]), float(v[1] + v[3]))
+)
+crowded = st.tuples(near_t | boxes, st.sampled_from([0.2, 0.47, 0.5, 0.52, 0.9]), st.integers(0, 1))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(crowded, max_size=4), st.lists(crowded, max_size=5), st.sampled_from(OWN))
+def test_the_scene_is_scored_without_what_lies_on_t_and_its_parts(before, after, own):
+    """Many boxes near T, so that parts compete with originals; ties between matchings make several answers right."""
+    found = compare(detections(before), detections(after), T, 0, Rules(own=own))
+    old = [(b, c, s) for b, s, c in before if s >= 0.5]
+    new = [(b, c, s) for b, s, c in after if s >= 0.5]
+    faint = [(b, c, s) for b, s, c in before if s < 0.5]
+    continuing = set(found.originals.partner.tolist())
+    on_t = [
+        naive_iou(b, T) >= 0.5 and all(naive_iou(b, T) > naive_iou(b, original) for original, *_ in old)
+        for b, *_ in new
+    ]
+    parts = [on_t[j] or (j not in continuing and naive_share_inside(b, T) >= 0.5) for j, (b, *_) in enumerate(new)]
+    assert found.on_parts.tolist() == parts
+    assert found.own.tolist() == on_t
+
+    others = [j for j in range(len(new)) if not parts[j]]
+    most = max(len(old), len(others))
+    rest = [new[j] for j in others]
+    assert found.scene == pytest.approx(
+        naive_matching([x[:2] for x in old], [x[:2] for x in rest], agnostic=False) / most if most else 1.0
+    )
+
+    def only_blinks(j):
+        box, label, score = new[j]
+        was = max((s for b, c, s in faint if c == label and naive_iou(b, box) >= 0.5), default=0.0)
+        return bool(found.new[j]) and (score < 0.55 or was > 0.45)
+
+    steady = [i for i in range(len(old)) if not found.originals.flickers[i]]
+    steady_after = [k for k, j in enumerate(others) if not only_blinks(j)]
+    most = max(len(steady), len(steady_after))
+    possible = [
+        sum(weight for i, k, weight in way if i in steady and k in steady_after) / most if most else 1.0
+        for way in all_best_pairings(old, rest)
+    ]
+    assert any(found.scene_settled == pytest.approx(value) for value in possible)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(crowded, max_size=4), st.lists(crowded, max_size=5))
+def test_the_scene_does_not_depend_on_what_is_done_about_t(before, after):
+    scenes = [compare(detections(before), detections(after), T, 0, Rules(own=own)).scene for own in OWN]
+    assert scenes == pytest.approx([scenes[0]] * len(OWN))
+
+
+beside_t = st.tuples(st.integers(0, 20), st.integers(0, 80), *[st.integers(1, 20)] * 2).map(
+    lambda v: (float(v[0]), float(v[1]), float(v[0] + v[2]), float(v[1] + v[3]))
+)
+scored_beside = st.tuples(beside_t, st.sampled_from([0.2, 0.47, 0.5, 0.52, 0.9]), st.integers(0, 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(crowded, max_size=4), st.lists(scored_beside, max_size=5))
+def test_with_nothing_on_t_the_scene_is_all_there_is(before, after):
+    found = compare(detections(before), detections(after), T, 0, Rules(own="matched"))
+    assert not found.on_parts.any()
+    assert (found.scene, found.scene_settled) == (found.score, found.settled)
 
 
 @settings(max_examples=100, deadline=None)
@@ -148,6 +238,69 @@ def test_the_paper_subtracts_one_for_t():
     assert compare(base, spurious, T, 2, Rules(own="matched")).score == pytest.approx(2 / 3)
     more_elephants = detections([CHAIR, CUP, ELEPHANT, one((0, 60, 20, 80), label=2)])
     assert compare(base, more_elephants, T, 2, Rules(own="ignore-class")).score == 1
+
+
+HEAD, LEG = one((42, 42, 50, 50), label=0), one((50, 50, 58, 64), label=3)
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_an_object_seen_in_parts_leaves_the_scene_as_it_was(own):
+    """T is not recognised, its head and a leg are (the leg sticks out of T's box): eq. 1 blames the scene for it."""
+    found = compare(detections([CHAIR, CUP]), detections([CHAIR, HEAD, CUP, LEG]), T, 2, Rules(own=own))
+    assert found.originals.outcome == ("kept", "kept")
+    assert found.on_parts.tolist() == [False, True, False, True]
+    assert not found.own.any()
+    assert found.score < 1
+    assert found.scene == found.scene_settled == 1
+
+
+def test_what_is_lost_or_appears_away_from_t_is_an_effect_on_the_scene():
+    after = detections([CHAIR, ELEPHANT, HEAD, one((0, 60, 20, 80))])
+    found = compare(detections([CHAIR, CUP]), after, T, 2, Rules())
+    assert found.on_parts.tolist() == [False, True, True, False]
+    assert found.scene == 0.5
+    assert compare(detections([CHAIR]), after, T, 2, Rules()).scene == 0.5
+
+
+def test_what_lies_on_t_may_stick_out_of_it():
+    """With a laxer rule for T's own detections, one of them may have less than half of its box inside T's."""
+    large = one((40, 40, 60, 85))
+    found = compare(detections([CUP]), detections([CUP, large]), T, 2, Rules(on_t=0.4))
+    assert found.own.tolist() == found.on_parts.tolist() == [False, True]
+    assert not compare(detections([CUP]), detections([CUP, large]), T, 2, Rules()).on_parts.any()
+
+
+def test_half_of_the_box_must_lie_inside_t():
+    half, less = one((50, 40, 70, 60)), one((50.1, 0, 69.9, 10))
+    found = compare(detections([CUP]), detections([CUP, half, less]), T, 2, Rules())
+    assert found.on_parts.tolist() == [False, True, False]
+    assert found.scene == 0.5
+
+
+def test_an_original_under_t_is_no_part_of_it_even_if_renamed():
+    hidden = one((45, 45, 55, 55), label=0)
+    for label, outcome, scene in ((0, "kept", 1), (1, "renamed", 0)):
+        found = compare(detections([hidden]), detections([one((45, 45, 55, 55), label=label)]), T, 2, Rules())
+        assert found.originals.outcome == (outcome,)
+        assert not found.on_parts.any()
+        assert found.scene == scene
+
+
+def test_a_part_does_not_stand_in_for_an_original_of_its_class():
+    """A chair's place is taken by a part of T with a small IoU: eq. 1 gives it credit, the scene does not."""
+    chair = one((30, 40, 46, 60))
+    found = compare(detections([chair]), detections([one((42, 40, 50, 60))]), T, 2, Rules(own="matched"))
+    assert found.originals.outcome == ("lost",)
+    assert found.score == pytest.approx(0.2)
+    assert found.scene == 0
+
+
+def test_a_flicker_is_no_lasting_effect_on_the_scene():
+    before = detections([CUP, one((0, 0, 20, 20), 0.9)])
+    after = detections([CUP, HEAD, one((0, 0, 20, 20), 0.48), one((0, 60, 20, 80), 0.51)])
+    found = compare(before, after, T, 2, Rules())
+    assert found.scene == 0.5
+    assert found.scene_settled == 1
 
 
 def test_body_and_caption_differ_as_the_paper_does():

@@ -1,24 +1,19 @@
 """Explain runs written down by hand: objects of images, found or lost to a mechanism, for the comparison's tests."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
-from misdetect.engine.pump import Finished
-from misdetect.engine.requests import Case
+from misdetect.data.dataset import Dataset
+from misdetect.engine.identity import identity
+from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import SCHEMA
 
-SETTINGS = {
-    "inside": True,
-    "miss": "any",
-    "pixels": True,
-    "reading": "auto",
-    "regions": 20,
-    "thresholds": {"cls": 0.3, "loc": 0.5, "score": None},
-    "truth": None,
-}
+NAMES = ("cup", "bowl")
 
 
 def fates(images: int, seed: int, rate: float = 0.4) -> list[list[str | None]]:
@@ -32,26 +27,26 @@ def fates(images: int, seed: int, rate: float = 0.4) -> list[list[str | None]]:
 
 
 def write(
-    path: Path, objects: list[list[str | None]], *, detector="zoo:one", data="made", limit="all", shift=0.0, **settings
+    path: Path, objects: list[list[str | None]], *, detector="zoo:one", data="made", cases=None, shift=0.0, **settings
 ) -> Path:
-    """A run directory that says ``objects``; all cases are done. ``shift`` moves every box."""
-    limit = len(objects) if limit == "all" else limit
-    identity = {
-        "study": "explain",
-        "settings": SETTINGS | settings,
-        "detector": {"spec": detector, "fingerprint": detector},
-        "data": {"spec": data, "fingerprint": data, "limit": limit},
-    }
-    run = Run.start(path, identity, SCHEMA, command=["explain", "--detector", detector], versions={})
+    """A run directory that says ``objects``; of its ``cases`` these are done. ``shift`` moves every box."""
+    how = ExplainSettings(**{"inside": True, "score": 0.3, **settings})
+    made = Dataset(data, NAMES, len(objects), lambda i: None, fingerprint=data)
+    who = SimpleNamespace(spec=detector, fingerprint=detector, names=NAMES)
+    known = identity("explain", how.document(), who, made)
+    command = ["explain", "--detector", detector]
+    run = Run.start(path, known, SCHEMA, command=command, versions={}, detector_settings={})
     for i, of_image in enumerate(objects):
         rows = [
             {
-                "kind": "object", "image": f"i{i}", "id": k, "label": ("cup", "bowl")[k % 2], "found": why is None,
-                "mechanism": why, "reason": why and "hidden", "tide": why and "missed",
-                "x0": 10.0 * k + shift, "y0": 0.0, "x1": 10.0 * k + 8 + shift, "y1": 8.0,
+                "kind": "object", "image": f"i{i}", "id": k, "label": NAMES[k % 2], "found": why is None,
+                "mechanism": why, "reason": why and "hidden", "tide": why and "Miss", "best_iou": [0.0] * 10,
+                "x0": 10.0 * k + shift, "y0": 0.0, "x1": 10.0 * k + 8 + shift, "y1": 8.0, "area": 64.0,
+                "crowding": 0.0, "occlusion": 0.0, "truncation": 0.0, "aspect": 1.0,
             }
             for k, why in enumerate(of_image)
         ]  # fmt: skip
         run.add(Finished(Case(i, f"i{i}"), rows))
+    run.note(cases=cases or len(objects), view=how.document("view"))
     run.close()
     return path

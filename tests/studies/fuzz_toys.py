@@ -1,8 +1,15 @@
-"""A detector that is a function of the pixels, one that is not deterministic, and paper 4's oracle written again."""
+"""Detectors whose failures are known (functions of the pixels, or of the truth), data whose annotations are partly
+wrong, campaigns of both, and paper 4's oracle written again."""
 
 import numpy as np
 
-from misdetect.detections import Detections
+import misdetect as md
+from misdetect.boxes import iou
+from misdetect.data import load_data
+from misdetect.data.dataset import Dataset, Sample
+from misdetect.detections import Detections, Truth
+from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.detectors.glassbox.faults import MoveNear, RenameNear, VanishNear
 
 TILE = 32
 
@@ -47,6 +54,74 @@ class Restless(BlotDetector):
             Detections(d.boxes, np.clip(d.scores + self._generator.normal(0, 0.1, len(d)), 0, 1), d.labels)
             for d in super().detect(images)
         ]
+
+
+class Twofold(BlotDetector):
+    """The same with two classes of one name: every other ball is a ball of the second kind."""
+
+    names = ("chair", "plant", "ball", "ball")
+    fingerprint = "twofold"
+
+    def detect(self, images):
+        return [
+            Detections(d.boxes, d.scores, np.where((d.labels == 2) & (d.scores * 1e4 % 2 < 1), 3, d.labels))
+            for d in super().detect(images)
+        ]
+
+
+class Nervous:
+    """Sees what is there, but near an inserted object some classes vanish, are renamed or move, and some come up only
+    then."""
+
+    def __init__(self, rooms, distance=14):
+        self.names = names = tuple(rooms.names)
+        kinds = (VanishNear, {}), (RenameNear, {"to": "cat"}), (MoveNear, {})
+        faults = [kind(distance=distance, classes=names[i::5], **more) for i, (kind, more) in enumerate(kinds)]
+        self._box = GlassBox(rooms, faults)
+        self._plain, self._without = GlassBox(rooms, []), GlassBox(rooms, [VanishNear(distance=distance)])
+        self._shy = [i for i, name in enumerate(names) if name in names[3::5]]
+
+    def detect(self, images):
+        return self._all(box.detect(images) for box in (self._box, self._plain, self._without))
+
+    def detect_pictures(self, pictures, images=None):
+        return self._all(box.detect_pictures(pictures, images) for box in (self._box, self._plain, self._without))
+
+    def _all(self, answers):
+        return [self._one(*found) for found in zip(*answers, strict=True)]
+
+    def _one(self, found, plain, without):
+        open_ = found[~np.isin(found.labels, self._shy)]
+        shy = plain[np.isin(plain.labels, self._shy)]
+        near = shy[(iou(shy.boxes, without.boxes) < 0.5).all(axis=1)]  # what would vanish
+        columns = ((getattr(open_, name), getattr(near, name)) for name in ("boxes", "scores", "labels"))
+        return Detections(*map(np.concatenate, columns))
+
+
+def misannotated(rooms):
+    """``rooms`` with some annotations left out, some that call the object a cat, and some crowds: what a detector finds
+    that sees what is there is right, wrong, or cannot be judged."""
+
+    def sample(i):
+        own, cat = rooms[i], rooms.names.index("cat")
+        ids = np.asarray(own.truth.ids)
+        kept = ids % 4 != 1
+        truth = Truth(
+            own.truth.boxes[kept],
+            np.where(ids % 4 == 3, cat, own.truth.labels)[kept],
+            ids[kept],
+            crowd=(ids % 8 == 6)[kept],
+        )
+        return Sample(own.id, own.source, truth, own.width, own.height, own.image_id, own.file_name)
+
+    return Dataset("misannotated:", rooms.names, len(rooms), sample, fingerprint=f"other than {rooms.fingerprint}")
+
+
+def nervous_campaign(folder, pool, **settings):
+    """A campaign in which every kind of change, effect and harm occurs, on data that is known here only."""
+    rooms = load_data("rooms:val,count=24")
+    chosen = {"strategy": "guided", "reach": 3, "queries": 300, "oracle": "strict", "seed": 1, "cache": False}
+    return md.fuzz(Nervous(rooms), misannotated(rooms), pool=pool, out=folder, **chosen | settings)
 
 
 def naive_iou(a, b):

@@ -1,7 +1,6 @@
 """``misdetect explain`` as a command: its keys, that it resumes, its pictures, and what it says of a black box."""
 
 import json
-import sys
 
 import cv2
 import pytest
@@ -21,17 +20,9 @@ KEYS = {
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    from misdetect.cli import main
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["misdetect", "explain", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
-
-    return run
+def command(run):
+    """``command(*arguments)``: ``misdetect explain`` with them."""
+    return lambda *arguments: run("explain", *arguments)
 
 
 GLASS = "glassbox:sink/rate=.3+misrank/rate=.4,data=rooms:val"
@@ -91,5 +82,5 @@ def test_a_black_box_gets_less_and_says_so(command, tmp_path):
 def test_a_threshold_out_of_range_is_refused(command, tmp_path, option):
     code, out, _ = command("--detector", GLASS, "--data", "rooms:val", "--out", tmp_path / "r", option, 1.5, "--json")
     assert code == 2
-    assert "threshold" in json.loads(out)["error"]["message"]
+    assert f"{option[2:]} should be from 0 to 1" in json.loads(out)["error"]["message"]
     assert not (tmp_path / "r").exists()

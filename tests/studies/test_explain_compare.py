@@ -120,9 +120,9 @@ def test_it_is_said_why_runs_are_not_paired(judged):
     assert not elsewhere["differences"][0]["same_images"]
     rounded = verdict(judged(objects, shift=0.004))
     assert rounded["paired"]
-    strict = verdict(judged(objects, thresholds={"cls": 0.5, "loc": 0.5, "score": None}))
+    strict = verdict(judged(objects, cls=0.5))
     assert not strict["paired"]
-    assert "different rules: thresholds" in strict["why_not_paired"][0]
+    assert "different rules: cls" in strict["why_not_paired"][0]
     assert strict["differences"][0]["same_images"], "the images are the same all the same"
     assert len(strict["shared_misses"]) == 1
     fewer = verdict(judged(objects[:6]))

@@ -1,9 +1,21 @@
 """Figures are drawn to scale: areas of colour are shares, the Sankey's ribbons keep their width from side to side."""
 
+import json
+
 import numpy as np
 import pytest
 
-from misdetect.report.explain_figures import RUNS, SHADES, bars, distributions, evidence, flow, whiskers
+from misdetect.report.explain_figures import (
+    RUNS,
+    SHADES,
+    bars,
+    distributions,
+    evidence,
+    flow,
+    sankey_page,
+    three_panels,
+    whiskers,
+)
 
 
 def painted(image, name):
@@ -51,7 +63,7 @@ def test_long_names_leave_room_for_the_bars():
 
 
 def test_ribbons_keep_their_width():
-    links = [["missed", "background", 60], ["missed", "proposal", 20], ["loc", "calibration", 20]]
+    links = [["Miss", "background", 60], ["Miss", "proposal", 20], ["Loc", "calibration", 20]]
     drawn = flow(links, "")
     inked = (drawn[30:] < 250).any(axis=2)
     left, right = inked[:, 95].sum(), inked[:, 312].sum()  # just beside the nodes
@@ -67,3 +79,43 @@ def test_evidence_shows_what_there_is_and_nothing_outside_the_picture():
     assert not (bare == np.array([230, 60, 60])).all(axis=2).any()
     far = {f"suppressor_{k}": v for k, v in zip(("x0", "y0", "x1", "y1"), (-900, -900, 900, 900), strict=True)}
     assert evidence(image, row | far).shape[1] < 2000
+
+
+SEEN = {
+    "missed": 20,
+    "mechanisms": {"proposal": 2, "background": 12, "calibration": 6},
+    "tide": {"Miss": 10, "Cls": 5, "Loc": 3, "Both": 2},
+    "sankey": [
+        ["Miss", "background", 10],
+        ["Cls", "background", 2],
+        ["Cls", "calibration", 3],
+        ["Loc", "calibration", 3],
+        ["Both", "proposal", 2],
+    ],
+}
+
+
+def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
+    drawn = three_panels(SEEN)
+    panels = {"mechanisms": drawn[:, :300], "tide": drawn[:, 306:606]}
+    for key, panel in panels.items():
+        long = {name: painted(panel, name).any(axis=0).sum() for name in SEEN[key]}
+        most = max(SEEN[key], key=SEEN[key].get)
+        assert long[most] > 150
+        for name, count in SEEN[key].items():
+            assert long[name] / long[most] == pytest.approx(count / SEEN[key][most], abs=0.02), name
+    # the third panel has a node for each name, as high as its count
+    high = {
+        name: painted(drawn[:, 612:], name).sum(axis=0).max() for name in ("Miss", "Both", "background", "proposal")
+    }
+    assert high["Miss"] / high["Both"] == pytest.approx(5, rel=0.15)
+    assert high["background"] / high["proposal"] == pytest.approx(6, rel=0.15)
+
+
+def test_the_interactive_flow_has_every_link(tmp_path):
+    page = sankey_page(SEEN, tmp_path / "sankey.html").read_text()
+    data = json.JSONDecoder().raw_decode(page[page.rindex("[{", 0, page.index('"type":"sankey"')) :])[0][0]
+    names, link = data["node"]["label"], data["link"]
+    assert names == ["Miss", "Cls", "Loc", "Both", "background", "calibration", "proposal"]
+    links = zip(link["source"], link["target"], link["value"], strict=True)
+    assert [[names[a], names[b], count] for a, b, count in links] == SEEN["sankey"]

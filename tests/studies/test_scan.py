@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-from scan_toys import TileDetector, make_tiles, naive_positions
+from scan_toys import TileDetector, make_tiles, naive_positions, scan_of, scanned
 
 from misdetect.data import load_data
-from misdetect.engine import run_study
-from misdetect.errors import BadData, BadSpec
-from misdetect.studies.scan import Pair, Scanning, ScanStudy, Sizes, choose_pairs
+from misdetect.data.cutouts import cut
+from misdetect.engine.backend import Asking
+from misdetect.errors import BadData, BadSpec, DetectorFailed
+from misdetect.studies.contract import document_of
+from misdetect.studies.scan import SCAN, ScanSettings
 from misdetect.studies.scan.backgrounds import with_detections
-from misdetect.studies.scan.pairs import candidates, find_image, find_object, grid
-from misdetect.studies.scan.results import PAPER, ROWS, TAUS, View, table_one
+from misdetect.studies.scan.pairs import Sizes, candidates, choose_pairs, find_image, find_object, grid, transplants
+from misdetect.studies.scan.settings import TAUS, settings_of
+from misdetect.studies.scan.table import PAPER, ROWS
 
 ROOMS = "rooms:val,size=64,count=8"
 
@@ -27,8 +30,8 @@ def pairs(rooms):
 
 @pytest.fixture(scope="module")
 def run(rooms, pairs, tmp_path_factory):
-    study = ScanStudy(ROOMS, pairs, TileDetector.names, Scanning(step=7, seed=3))
-    return run_study(study, TileDetector(), tmp_path_factory.mktemp("scan") / "run", {}, cached=False).run
+    study = scan_of(ROOMS, pairs, step=7, seed=3)
+    return scanned(study, TileDetector(), tmp_path_factory.mktemp("scan") / "run").run
 
 
 def test_every_position_agrees_with_the_naive_scan(rooms, pairs, run):
@@ -50,7 +53,7 @@ def test_every_position_agrees_with_the_naive_scan(rooms, pairs, run):
 
 def test_table_one_is_the_share_of_such_positions(rooms, pairs, run):
     positions = [p for pair in pairs for p in naive_positions(rooms, pair, 7, 0.5, TileDetector()).values()]
-    table = table_one(run, View())
+    table = document_of(run)
     for tau in TAUS:
         kept = {
             "affected": [s < tau for s, _, _, _ in positions],
@@ -64,7 +67,7 @@ def test_table_one_is_the_share_of_such_positions(rooms, pairs, run):
 
 
 def test_laws_of_table_one(run):
-    table = table_one(run, View())
+    table = document_of(run)
     for part in (table, table["null_control"]):
         for row in ROWS:
             rates = list(part[row].values())
@@ -89,8 +92,8 @@ def test_the_papers_own_table_keeps_the_same_laws():
 
 
 def test_workers_and_interruptions_change_no_row(pairs, run, tmp_path):
-    study = ScanStudy(ROOMS, pairs, TileDetector.names, Scanning(step=7, seed=3))
-    two = run_study(study, TileDetector(), tmp_path / "two", {}, make_detector=make_tiles, workers=2, cached=False).run
+    study = scan_of(ROOMS, pairs, step=7, seed=3)
+    two = scanned(study, TileDetector(), tmp_path / "two", make_detector=make_tiles, workers=2).run
     assert two.table().equals(run.table())
 
     class Stops(TileDetector):
@@ -103,15 +106,15 @@ def test_workers_and_interruptions_change_no_row(pairs, run, tmp_path):
             return super().detect(images)
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, Stops(), tmp_path / "resumed", {}, cached=False, flush_seconds=0)
-    resumed = run_study(study, TileDetector(), tmp_path / "resumed", {}, cached=False)
+        scanned(study, Stops(), tmp_path / "resumed", flush_seconds=0)
+    resumed = scanned(study, TileDetector(), tmp_path / "resumed")
     assert 0 < resumed.stats["queries"] < 2 * study.positions
     assert resumed.run.table().equals(run.table())
 
 
 def test_identical_composites_are_asked_once(pairs, tmp_path):
-    doubled = ScanStudy(ROOMS, [*pairs[:1], *pairs[:1]], TileDetector.names, Scanning(step=7, null=False))
-    outcome = run_study(doubled, TileDetector(), tmp_path / "run", {}, cached=False)
+    doubled = scan_of(ROOMS, [*pairs[:1], *pairs[:1]], step=7, null=False)
+    outcome = scanned(doubled, TileDetector(), tmp_path / "run")
     assert outcome.stats["queries"] == doubled.positions // 2 + 1
 
 
@@ -120,22 +123,22 @@ def test_null_control_has_the_same_mask_and_positions_but_other_pixels(rooms, pa
         "SELECT count(*) AS n FROM rows a JOIN rows b USING (pair, x, y) WHERE a.condition = 'object' AND "
         "b.condition = 'null' AND a.coverage = b.coverage"
     )["n"][0].as_py()
-    study = ScanStudy(ROOMS, pairs, TileDetector.names, Scanning(step=7, seed=3))
+    study = scan_of(ROOMS, pairs, step=7, seed=3)
     assert same == study.positions
-    scene = study.scene(0)
-    clean = scene.background.image
-    width, height = scene.cutout.size
-    for x, y in scene.positions[::5].tolist():
-        edited = scene.picture("null", x, y, 3).render()
+    pair = study.open_pair(0)
+    clean = pair.background.image
+    width, height = pair.cutout.size
+    for x, y in pair.positions[::5].tolist():
+        edited = pair.picture("null", x, y, 3).render()
         where = np.zeros(clean.shape[:2], bool)
-        where[y : y + height, x : x + width] = scene.cutout.mask
+        where[y : y + height, x : x + width] = pair.cutout.mask
         assert np.array_equal(edited[~where], clean[~where]), "only the mask is painted"
-        patch = edited[y : y + height, x : x + width][scene.cutout.mask]
+        patch = edited[y : y + height, x : x + width][pair.cutout.mask]
         corners = [
             (u, v)
             for v in range(clean.shape[0] - height + 1)
             for u in range(clean.shape[1] - width + 1)
-            if np.array_equal(clean[v : v + height, u : u + width][scene.cutout.mask], patch)
+            if np.array_equal(clean[v : v + height, u : u + width][pair.cutout.mask], patch)
         ]
         assert any(abs(u - x) >= width or abs(v - y) >= height for u, v in corners) or 3 * width > 64 or 3 * height > 64
 
@@ -163,6 +166,38 @@ def test_pairs_keep_the_limits_and_the_seed(rooms):
         assert pair.source == pair.background
 
 
+def test_transplants_say_what_the_data_says(rooms, pairs):
+    for pair, found in zip(pairs, transplants(rooms, pairs, 7), strict=True):
+        background, source = rooms[pair.background], rooms[pair.source]
+        rows, columns = np.nonzero(source.truth.masks[pair.truth])
+        assert (found.background, found.source) == (background.id, source.id)
+        assert found.annotation == source.truth.ids[pair.truth]
+        assert found.label == rooms.names[source.truth.labels[pair.truth]]
+        assert (found.width, found.height) == (64, 64)
+        assert found.size == (np.ptp(columns) + 1, np.ptp(rows) + 1)
+        assert found.positions == len(found.grid(7)) == len(grid(64, 64, found.size, 7))
+        assert found.pair == pair
+        assert type(found).of(found.document()) == found
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_study_is_made_again_from_its_run(rooms, pairs, tmp_path, adaptive):
+    """The same cases and the same settings, so that a case can be run again and pictures drawn."""
+    settings = {"step": 9, "seed": 3, "own": "matched", "kept_iou": 0.8, "adaptive": adaptive, "precision": 20.0}
+    settings |= {"tau": (0.2, 0.6), "policy": "caption"}
+    study = scan_of(rooms, pairs, **settings)
+    run = scanned(study, TileDetector(), tmp_path / "run", view=study.how.document("view")).run
+    again = SCAN.rebuild(run, rooms)
+    assert again.settings() == study.settings() == run.settings
+    assert list(again.cases()) == list(study.cases())
+    how = settings_of(run)
+    assert how.rules == study.how.rules
+    assert (how.adaptive, how.tau, how.policy) == (adaptive, (0.2, 0.6), "caption")
+    assert bool(run.settings["adaptive"]) == adaptive
+    rows = scanned(again, TileDetector(), tmp_path / "again").run.table()
+    assert rows.equals(run.table())
+
+
 class Blind(TileDetector):
     fingerprint = None
 
@@ -170,29 +205,55 @@ class Blind(TileDetector):
         return [found[:0] for found in super().detect(images)]
 
 
+class Broken(TileDetector):
+    """Cannot be asked about images whose mean is even."""
+
+    fingerprint = None
+
+    def detect(self, images):
+        if any(int(image.mean()) % 2 == 0 for image in images):
+            raise ValueError("no")
+        return super().detect(images)
+
+
+ALONE = Asking(cached=False, batch_size=1)
+
+
+def test_backgrounds_are_those_with_detections(rooms):
+    found = with_detections(TileDetector(), rooms, 3, 0.9, seed=2, asking=ALONE)
+    seen = [i for i in candidates(rooms, 2) if (TileDetector().detect([rooms[i].image])[0].scores >= 0.9).any()]
+    assert found == seen[:3]
+    assert with_detections(TileDetector(), rooms, 3, 0.5, only=4, asking=ALONE) == [4]
+    odd = [i for i in candidates(rooms, 0) if int(rooms[i].image.mean()) % 2]
+    assert 0 < len(odd) < len(rooms)
+    assert with_detections(Broken(), rooms, 8, 0.5, asking=ALONE) == odd, "one that fails is passed over"
+    even = next(i for i in range(len(rooms)) if i not in odd)
+    with pytest.raises(DetectorFailed, match="no image could be asked about"):
+        with_detections(Broken(), rooms, 1, 0.5, only=even, asking=ALONE)
+
+
 def test_bad_input_is_one_sentence(rooms, pairs, tmp_path):
     with pytest.raises(BadData, match="widen them"):
         choose_pairs(rooms, 1, [0], sizes=Sizes(min_area=0.99, max_side=1))
     with pytest.raises(BadData, match=r"no detections of score 0\.5 or more"):
-        with_detections(Blind(), rooms, 3, 0.5, cached=False)
+        with_detections(Blind(), rooms, 3, 0.5, asking=ALONE)
     with pytest.raises(BadSpec, match=r"1 positions .* choose a smaller step"):
-        ScanStudy(rooms, pairs[:1], TileDetector.names, Scanning(step=64)).sizes  # noqa: B018
+        transplants(rooms, pairs[:1], 64)
     with pytest.raises(BadSpec, match="no image 'nowhere'"):
         find_image(rooms, "nowhere")
     with pytest.raises(BadSpec, match="no annotation 123456"):
         find_object(rooms, 123456)
-    with pytest.raises(BadSpec, match="every tau"):
-        View(taus=(0.0,))
-    study = ScanStudy(rooms, pairs[:1], TileDetector.names, Scanning(step=20, null=False))
-    outcome = run_study(study, Blind(), tmp_path / "blind", {}, cached=False)
-    with pytest.raises(BadData, match="lower --score"):
-        table_one(outcome.run, View())
+    for tau in ((0.0,), (), (1.1,), "high"):
+        with pytest.raises(BadSpec, match="tau takes numbers above 0 and up to 1"):
+            ScanSettings(tau=tau)
+    run = scanned(scan_of(rooms, pairs[:1], step=20, null=False), Blind(), tmp_path / "blind").run
+    document = document_of(run)
+    assert document["affected"]["0.5"] is None
+    assert "No detections on any of the clean images" in SCAN.sentences(document)[-1]
 
 
 def test_object_too_large_for_the_image_has_no_position(rooms):
-    large = Pair(0, 1, 0)
-    study = ScanStudy(rooms, [large], TileDetector.names, Scanning(step=5))
-    scene = study.scene(0)
-    assert not len(grid(scene.cutout.size[0] - 1, 64, scene.cutout.size, 5))
+    size = cut(rooms[1], 0, rooms.names).size
+    assert not len(grid(size[0] - 1, 64, size, 5))
     with pytest.raises(BadData, match="too small or too large"):
         choose_pairs(rooms, 1, [0], sizes=Sizes(max_side=0.01), thing=(1, 0))

@@ -1,17 +1,21 @@
 """Adaptive scanning: it asks less, says how well it knows the rates, and the full scan's rates lie where it says."""
 
+from collections import Counter
+from statistics import NormalDist
+
 import numpy as np
 import pytest
-from scan_toys import TileDetector, make_tiles
+from scan_toys import TileDetector, make_tiles, random_run, scan_of, scanned
 
 from misdetect.data import load_data
-from misdetect.engine import run_study
 from misdetect.errors import BadSpec
-from misdetect.studies.scan import Scanning, ScanStudy, choose_pairs
-from misdetect.studies.scan.adaptive import AdaptiveScan, Search
-from misdetect.studies.scan.pairs import candidates, grid
-from misdetect.studies.scan.results import ROWS, TAUS, View, table_one
+from misdetect.studies.contract import document_of
+from misdetect.studies.scan import ScanSettings
+from misdetect.studies.scan.adaptive import Search, errors, uncertainty
+from misdetect.studies.scan.pairs import candidates, choose_pairs, grid
+from misdetect.studies.scan.settings import TAUS
 from misdetect.studies.scan.strata import Strata
+from misdetect.studies.scan.table import ROWS, table_one
 
 ROOMS = "rooms:val,size=96,count=6"
 
@@ -22,26 +26,19 @@ def pairs():
     return choose_pairs(rooms, 4, candidates(rooms, 0))
 
 
-def adaptive(pairs, precision, seed=0):
-    scanning = Scanning(step=3, seed=seed, null=False)
-    return AdaptiveScan(ROOMS, pairs, TileDetector.names, scanning, search=Search(precision))
+def adaptive(pairs, precision, **settings):
+    return scan_of(ROOMS, pairs, **{"step": 3, "null": False, "adaptive": True, "precision": precision, **settings})
 
 
 def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
-    full = run_study(
-        ScanStudy(ROOMS, pairs, TileDetector.names, Scanning(step=3, null=False)),
-        TileDetector(),
-        tmp_path / "full",
-        {},
-        cached=False,
-    ).run
-    truth = table_one(full, View(repeats=1))
+    full = scanned(scan_of(ROOMS, pairs, step=3, null=False), TileDetector(), tmp_path / "full").run
+    truth = table_one(full, ScanSettings())
     study = adaptive(pairs, 6.0)
-    outcome = run_study(study, TileDetector(), tmp_path / "adaptive", {}, cached=False)
-    known = study.uncertainty(outcome.run, "positions")
+    outcome = scanned(study, TileDetector(), tmp_path / "adaptive")
+    known = uncertainty(outcome.run, "positions")
     assert known["asked"] < 0.35 * study.positions
     assert outcome.stats["queries"] == known["asked"] + len(pairs)
-    table = table_one(outcome.run, View(repeats=1))
+    table = table_one(outcome.run, ScanSettings())
     inside = [
         abs(table[row][f"{tau:g}"] - truth[row][f"{tau:g}"]) <= known["half_width"][row][f"{tau:g}"] + 0.01
         for row in ROWS
@@ -54,10 +51,9 @@ def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
 @pytest.mark.parametrize("precision", [3.0, 10.0])
 def test_no_rate_is_known_worse_than_promised(precision, pairs, tmp_path):
     """Pairs differ in size and in how much each row of Table I counts; the promise is about all of them together."""
-    scanning = Scanning(step=3, null=False)
-    study = AdaptiveScan(ROOMS, [*pairs, pairs[0]], TileDetector.names, scanning, search=Search(precision))
-    outcome = run_study(study, TileDetector(), tmp_path / "run", {}, cached=False)
-    known = study.uncertainty(outcome.run, "positions")
+    study = adaptive([*pairs, pairs[0]], precision)
+    outcome = scanned(study, TileDetector(), tmp_path / "run")
+    known = uncertainty(outcome.run, "positions")
     widths = [width for row in known["half_width"].values() for width in row.values()]
     assert max(widths) <= precision
     assert known["asked"] < study.positions
@@ -76,26 +72,28 @@ def test_a_clean_image_that_fails_costs_its_own_pair_only(pairs, tmp_path):
             return super().detect(images)
 
     study = adaptive(pairs, 10.0)
-    outcome = run_study(study, Blind(), tmp_path / "run", {}, cached=False)
+    outcome = scanned(study, Blind(), tmp_path / "run")
     assert outcome.run.errors()["case"].to_pylist() == ["1"]
     assert {row["pair"] for row in outcome.run.query("SELECT DISTINCT pair FROM rows").to_pylist()} == {0, 2, 3}
+    document = document_of(outcome.run)
+    assert document["failed"] == 1
+    assert document["pairs"][1]["asked"] == 0
+    assert document["adaptive"]["asked"] == outcome.run.table().num_rows
 
 
 def test_weights_stand_for_the_whole_grid(pairs, tmp_path):
     study = adaptive(pairs, 8.0, seed=2)
-    run = run_study(study, TileDetector(), tmp_path / "run", {}, cached=False).run
-    for number, size in enumerate(study.sizes):
+    run = scanned(study, TileDetector(), tmp_path / "run").run
+    for number, size in enumerate(each.positions for each in study.transplants):
         rows = run.query("SELECT sum(weight) AS w, count(*) AS n FROM rows WHERE pair = ?", [number]).to_pylist()[0]
         assert rows["w"] == pytest.approx(size)
         assert rows["n"] < size
-    two = run_study(study, TileDetector(), tmp_path / "two", {}, make_detector=make_tiles, workers=2, cached=False).run
+    two = scanned(study, TileDetector(), tmp_path / "two", make_detector=make_tiles, workers=2).run
     assert two.table().equals(run.table())
 
 
 def test_null_control_is_asked_at_the_same_positions(pairs, tmp_path):
-    scanning = Scanning(step=6, null=True)
-    study = AdaptiveScan(ROOMS, pairs[:2], TileDetector.names, scanning, search=Search(20.0))
-    run = run_study(study, TileDetector(), tmp_path / "run", {}, cached=False).run
+    run = scanned(adaptive(pairs[:2], 20.0, step=6, null=True), TileDetector(), tmp_path / "run").run
     both = run.query(
         "SELECT count(*) AS n, count(DISTINCT condition) AS c, min(weight) AS low, max(weight) AS high FROM rows "
         "GROUP BY pair, x, y"
@@ -147,3 +145,83 @@ def test_it_refines_where_the_map_changes():
 def test_precision_is_checked():
     with pytest.raises(BadSpec, match="precision lies in"):
         Search(0)
+    with pytest.raises(BadSpec, match="precision should be from"):
+        ScanSettings(precision=0)
+
+
+def naive_half_widths(run, rows):
+    """The stratified estimate's error, stratum by stratum: N² (1 − n/N) S²/n · N/(N − 1), with S² judged from the
+    stratum's answers, its neighbours' with half the weight, and one answer of the kind's mean."""
+    search, step = run.settings["adaptive"], run.settings["step"]
+    totals, wholes = Counter(), Counter()
+    for number, each in enumerate(run.settings["transplants"]):
+        here = [row for row in rows if row["pair"] == number and row["condition"] == "object" and row["before"]]
+        if not here:
+            continue
+        size = each["t_width"], each["t_height"]
+        strata = {}
+        for x, y in grid(each["width"], each["height"], size, step).tolist():
+            covered = max(coverage_of(o, (x, y, x + size[0], y + size[1])) for o in here[0]["objects"])
+            kind = 0 if covered == 0 else 1 if covered <= 0.2 else 2
+            strata.setdefault((kind, y // (step * 4), x // (step * 4)), []).append((x, y))
+        answers = {(row["x"], row["y"]): row for row in here}
+        for row_name, column, kinds in (
+            ("affected", "score", (0, 1, 2)),
+            ("class_agnostic", "agnostic", (0, 1, 2)),
+            ("occlusion_20", "score", (0, 1)),
+            ("no_occlusion", "score", (0,)),
+        ):
+            for tau in search["tau"]:
+                hits = {
+                    key: [answers[place][column] < tau for place in places if place in answers]
+                    for key, places in strata.items()
+                }
+                for key, places in strata.items():
+                    if key[0] not in kinds:
+                        continue
+                    alike = [h for other, found in hits.items() if other[0] == key[0] for h in found]
+                    mean = (sum(alike) + 0.5) / (len(alike) + 1)
+                    near = [
+                        h
+                        for other, found in hits.items()
+                        if other != key
+                        and other[0] == key[0]
+                        and max(abs(a - b) for a, b in zip(other[1:], key[1:], strict=True)) <= 1
+                        for h in found
+                    ]
+                    own, total = hits[key], len(places)
+                    judged = (0.5 * sum(near) + sum(own) + mean) / (0.5 * len(near) + len(own) + 1)
+                    asked = max(len(own), 1)
+                    spread = judged * (1 - judged) * total / max(total - 1, 1)
+                    totals[row_name, tau] += total * (total - min(asked, total)) / asked * spread
+                    wholes[row_name, tau] += total
+    z = NormalDist().inv_cdf((1 + search["confidence"]) / 2)
+    return {key: 100 * z * np.sqrt(value) / wholes[key] for key, value in totals.items()}
+
+
+def coverage_of(thing, t):
+    width = min(thing["x1"], t[2]) - max(thing["x0"], t[0])
+    height = min(thing["y1"], t[3]) - max(thing["y0"], t[1])
+    return max(width, 0) * max(height, 0) / ((thing["x1"] - thing["x0"]) * (thing["y1"] - thing["y0"]))
+
+
+@pytest.mark.parametrize("fail", [(), (2, 3)], ids=["whole", "a pair failed"])
+def test_uncertainty_of_an_adaptive_scan_from_its_rows(tmp_path, fail):
+    run = random_run(tmp_path / "run", 5, adaptive=True, fail=fail)
+    rows, document = run.table().to_pylist(), document_of(run)
+    known = document["adaptive"]
+    asked = sum(row["condition"] == "object" and row["before"] > 0 for row in rows)
+    assert (known["asked"], known["positions"]) == (asked, document["positions"])
+    assert known["share"] == pytest.approx(100 * asked / document["positions"], abs=0.0051)
+    assert (known["precision"], known["confidence"]) == (7.0, 0.95)
+    expected = naive_half_widths(run, rows)
+    assert len(expected) == 4 * len(TAUS)
+    for (row, tau), width in expected.items():
+        assert known["half_width"][row][f"{tau:g}"] == pytest.approx(width, abs=0.0051)
+
+
+def test_the_error_of_a_mean_over_images_is_that_of_their_rates():
+    """Two images of 10 and 20 positions, variances 4 and 9 of the counts: each rate's error is σ / N."""
+    variances, wholes = np.array([[[4.0]], [[9.0]]]), np.array([[10.0], [20.0]])
+    assert errors(variances, wholes, "images") == pytest.approx(np.hypot(2 / 10, 3 / 20) / 2)
+    assert errors(variances, wholes, "positions") == pytest.approx(np.hypot(2, 3) / 30)

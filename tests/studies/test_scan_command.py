@@ -1,6 +1,7 @@
 """``misdetect scan`` as a user runs it: the contract of its JSON, its pictures, and bad input as one sentence."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,25 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from rich.console import Console
+from scan_toys import BrokenTiles, TileDetector, annotated_rooms
 
+import misdetect as md
+from misdetect.cli.scan import show
 from misdetect.engine.store import Run
 from misdetect.studies.scan.ranking import ranked
 
 TOYS = Path(__file__).parent / "scan_toys.py"
 ROOMS = "rooms:val,size=64,count=8"
-ARGUMENTS = ["--detector", f"python:{TOYS}:make_tiles", "--data", ROOMS, "--pairs", "3", "--step", "9"]
+
+
+def with_options(**options):
+    """The arguments of a small scan, with these in place of its own or beside them."""
+    usual = {"detector": f"python:{TOYS}:make_tiles", "data": ROOMS, "pairs": 3, "step": 9}
+    return [part for name, value in (usual | options).items() for part in (f"--{name.replace('_', '-')}", value)]
+
+
+ARGUMENTS = with_options()
 
 
 def scan(*arguments, ok=True):
@@ -34,14 +47,14 @@ def scan(*arguments, ok=True):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("scan") / "run"
-    return out, json.loads(scan(*ARGUMENTS, "--out", out, "--interference", 2, "--json").stdout)
+    return out, json.loads(scan(*ARGUMENTS, "--out", out, "--json").stdout)
 
 
 def test_json_has_the_keys_of_the_contract(run):
     _, document = run
     taus = {"0.3", "0.5", "0.7", "0.95", "0.99"}
     for part in (document, document["null_control"], document["difference"]):
-        for row in ("affected", "class_agnostic", "occlusion_20", "no_occlusion"):
+        for row in ("affected", "class_agnostic", "occlusion_20", "no_occlusion", "scene"):
             assert set(part[row]) == taus
     assert set(document["intervals"]["affected"]) == taus
     assert {"null_control", "difference"} <= set(document["intervals"])
@@ -49,14 +62,43 @@ def test_json_has_the_keys_of_the_contract(run):
     assert document["queries"] == 2 * document["positions"] + len({p["background"] for p in document["pairs"]})
     assert document["settings"]["own"] == "minus-one"
     assert document["settings"]["score"] == 0.5
+    assert {"object", "null", "difference", "intervals"} == set(document["harm"])
+    assert set(document["effects"]) == set(document["harms"]) == {"object", "null"}
+    assert document["cases"] == document["done"] > 0 == document["failed"]
 
 
-def test_another_view_of_the_same_run_asks_nothing(run):
+def test_the_first_line_shown_is_what_harms(run):
     out, document = run
+    shown = scan(*ARGUMENTS, "--out", out, "--pictures", 0).stdout.splitlines()
+    assert shown[0].startswith(f"The object does harm at {document['harm']['object']:.1f} %")
+    table = next(i for i, line in enumerate(shown) if line.startswith("affected"))
+    cells = [cell for cell in shown[table + 2].split("  ") if cell.strip()]
+    assert cells[0].strip() == "object"
+    assert [float(cell.split()[0]) for cell in cells[1:]] == [round(v, 1) for v in document["affected"].values()]
+    scene = next(i for i, line in enumerate(shown) if line.startswith("scene"))
+    cells = [cell for cell in shown[scene + 3].split("  ") if cell.strip()]
+    assert [float(cell.split()[0]) for cell in cells[1:]] == [
+        round(v, 1) for v in document["difference"]["scene"].values()
+    ]
+
+
+def test_python_and_the_command_line_say_the_same(run, tmp_path):
+    out, document = run
+    found = md.scan(f"python:{TOYS}:make_tiles", ROOMS, pairs=3, step=9, cache=False, out=tmp_path / "run")
+    assert found.rows().equals(md.open(out).rows())
+    assert found.document == md.open(out).document
+    assert {key: document[key] for key in found.document} == found.document
+    assert found.sentences[0] in repr(found)
+
+
+def test_another_view_of_the_same_run_asks_nothing(run, tmp_path):
+    first, document = run
+    out = shutil.copytree(first, tmp_path / "copy")
     again = json.loads(
         scan(*ARGUMENTS, "--out", out, "--tau", "0.5", "--policy", "caption", "--pictures", 0, "--json").stdout
     )
     assert again["engine"]["queries"] == 0
+    assert list(again["affected"]) == ["0.5"]
     assert again["affected"]["0.5"] >= document["affected"]["0.5"], "the worst original fares no better than the mean"
     refused = scan(*ARGUMENTS, "--out", out, "--own", "matched", ok=False)
     assert refused.returncode == 2
@@ -70,23 +112,32 @@ def test_pictures_show_the_run(run):
     page = (out / "maps.html").read_text()
     assert "<script src=" not in page, "it opens without a network"
     assert "S, null control" in page
+    assert sum(name.endswith("-maps.png") for name in files) == sum(name.endswith("-strip.png") for name in files) == 3
     for path in document["pictures"]:
         if path.endswith(".png"):
             assert cv2.imread(path) is not None
-    number = next(int(name[5:7]) for name in files if name.endswith("-maps.png"))
-    rows = (
-        Run.open(out)
-        .query("SELECT x, y, score FROM rows WHERE pair = ? AND condition = 'object' ORDER BY score, y, x", [number])
-        .to_pylist()
+    affected = {pair["pair"]: sum(pair["affected"].values()) for pair in document["pairs"]}
+    number = max(affected, key=affected.get)
+    (one,) = [Path(path) for path in document["pictures"] if path.endswith(f"pair-{number:02d}-maps.png")]
+    rows = Run.open(out).query(
+        "SELECT x, y, score FROM rows WHERE pair = ? AND condition = 'object' ORDER BY score", [number]
     )
-    picture = cv2.imread(str(out / "images" / f"pair-{number:02d}-maps.png"))
-    factor = 320 // 64
-    width = Run.open(out).query("SELECT max(x) AS x FROM rows WHERE pair = ?", [number])["x"][0].as_py()
-    worst, best = rows[0], rows[-1]
-    assert width > 0
-    if best["score"] - worst["score"] > 0.3:
-        green = [picture[22 + (row["y"] + 12) * factor, (row["x"] + 12) * factor, 1] for row in (worst, best)]
-        assert int(green[1]) != int(green[0]), "different S, different colour"
+    pair = Run.open(out).settings["transplants"][number]
+    picture, factor = cv2.imread(str(one)), 320 // 64
+    worst, best = rows.slice(0, 1).to_pylist()[0], rows.slice(rows.num_rows - 1).to_pylist()[0]
+    assert best["score"] - worst["score"] > 0.3
+    centres = [(row["x"] + pair["t_width"] // 2, row["y"] + pair["t_height"] // 2) for row in (worst, best)]
+    green = [int(picture[22 + y * factor, x * factor, 1]) for x, y in centres]
+    assert green[1] > green[0] + 10, "from violet to yellow: the higher S, the greener"
+
+
+def test_the_most_affected_pairs_are_drawn(run):
+    out, document = run
+    affected = {pair["pair"]: sum(pair["affected"].values()) for pair in document["pairs"]}
+    drawn = md.open(out).figures(1)
+    assert [path.name for path in drawn[:2]] == [
+        f"pair-{max(affected, key=affected.get):02d}-{kind}.png" for kind in ("maps", "strip")
+    ]
 
 
 def test_ranked_positions_add_classes_greedily(run):
@@ -105,15 +156,40 @@ def test_ranked_positions_add_classes_greedily(run):
         assert [len(classes) for classes in added] == sorted((len(c) for c in added), reverse=True)
 
 
-def test_interference_names_what_decides(run):
-    _, document = run
-    for entry in document["interference"]:
-        views = entry["views"]
-        assert views["as it is"]["label"] == entry["detected_as"] != entry["really"]
-        assert views["noise outside"]["times"] == 10
-        plain = [views[name]["label"] for name in ("as it is", "outside zeroed", "inside zeroed", "both zeroed")]
-        if entry["decided_by"] == "neither":
-            assert len(set(plain)) == 1
+def test_interference_is_part_of_the_run(tmp_path):
+    options = {"pairs": 2, "step": 9, "null": False, "cache": False, "interference": 1, "out": tmp_path / "run"}
+    found = md.scan(TileDetector(), annotated_rooms(), **options)
+    (entry,) = found.document["interference"]
+    views = entry["views"]
+    assert views["as it is"]["label"] == entry["detected_as"] != entry["really"]
+    assert views["noise outside"]["times"] == 10
+    assert md.open(tmp_path / "run").document == found.document
+    drawn = found.figures(1)
+    assert drawn[-1].name == "interference-00.png"
+    assert cv2.imread(str(drawn[-1])) is not None
+    console = Console(width=200)
+    with console.capture() as shown:
+        show(console, found.document)
+    assert f"{entry['really']} taken for {entry['detected_as']}, decided by {entry['decided_by']}" in shown.get()
+
+
+def test_cases_that_failed_are_left_out_and_asked_again(tmp_path):
+    """Some pictures cannot be asked about, clean ones among them; the pairs stay those that were drawn first."""
+    detector = BrokenTiles()
+    options = {"pairs": 3, "step": 9, "cache": False, "batch": 1}
+    first = md.scan(detector, ROOMS, out=tmp_path / "run", **options).document
+    assert 0 < first["failed"] < first["cases"] == first["done"]
+    assert first["affected"]["0.95"] is not None
+    detector.broken = False
+    again = md.scan(detector, ROOMS, out=tmp_path / "run", **options)
+    assert again.document["failed"] == first["failed"]
+    assert again.outcome.stats["queries"] == 0
+    second = md.scan(detector, ROOMS, out=tmp_path / "run", retry_failed=True, **options).document
+    assert second["failed"] == 0
+    assert second["queries"] == 2 * second["positions"] + len({pair["background"] for pair in second["pairs"]})
+    assert [pair["annotation"] for pair in second["pairs"]] == [pair["annotation"] for pair in first["pairs"]]
+    whole = md.scan(detector, ROOMS, out=tmp_path / "whole", **options).document
+    assert [pair["background"] for pair in whole["pairs"]] != [pair["background"] for pair in second["pairs"]]
 
 
 def test_by_hand_and_within_one_image(run, tmp_path):
@@ -128,19 +204,20 @@ def test_by_hand_and_within_one_image(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("options", "sentence"),
     [
-        (["--step", "64"], "choose a smaller step"),
-        (["--score", "1.0"], "lower --score"),
-        (["--min-area", "0.9", "--max-side", "1"], "widen them"),
-        (["--tau", "high"], "--tau takes numbers"),
-        (["--trace"], "scan --trace needs a Traced detector"),
-        (["--image", "nowhere"], "has no image 'nowhere'"),
-        (["--confidence", "100"], "confidence of an interval"),
+        ({"step": 64}, "choose a smaller step"),
+        ({"score": 1.0}, "lower --score"),
+        ({"min_area": 0.9, "max_side": 1}, "widen them"),
+        ({"tau": "high"}, "tau takes numbers"),
+        ({"trace": "true"}, "scan --trace needs a Traced detector"),
+        ({"image": "nowhere"}, "has no image 'nowhere'"),
+        ({"confidence": 100}, "confidence should be from"),
     ],
 )
-def test_bad_input_leaves_nothing_behind(tmp_path, arguments, sentence):
-    failed = scan(*ARGUMENTS, "--out", tmp_path / "run", *arguments, ok=False)
+def test_bad_input_leaves_nothing_behind(tmp_path, options, sentence):
+    arguments = [part for part in with_options(**options) if part != "true"]
+    failed = scan(*arguments, "--out", tmp_path / "run", ok=False)
     assert failed.returncode == 2
     assert sentence in failed.stderr.replace("\n", " ")
     assert not (tmp_path / "run").exists()
@@ -157,7 +234,6 @@ def test_data_without_masks_is_named(tmp_path):
     ]
     document = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
     (tmp_path / "boxes.json").write_text(json.dumps(document))
-    failed = scan(
-        *ARGUMENTS, "--data", f"coco:{tmp_path / 'boxes.json'}", "--score", "0.01", "--out", tmp_path / "r", ok=False
-    )
+    arguments = with_options(data=f"coco:{tmp_path / 'boxes.json'}", score=0.01, out=tmp_path / "r")
+    failed = scan(*arguments, ok=False)
     assert "no masks to cut objects by" in failed.stderr.replace("\n", " ")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from misdetect.boxes import sides
 from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.studies.scan.suppression import explain_losses
 
@@ -26,21 +27,22 @@ def inside(scores, kept, dropped=()):
     )
 
 
-def lost(box):
-    thing = {"label": 0, "outcome": "lost", "fate": None, "chain": None}
-    return {"objects": [thing | dict(zip(("x0", "y0", "x1", "y1"), map(float, box), strict=True))]}
+def explained(box, clean, edited, outcome="lost"):
+    """What is said of an original at ``box``; one that is kept comes before it."""
+    things = [{"label": "dog", "outcome": o, "fate": None, "chain": None, **sides(box)} for o in ("kept", outcome)]
+    explain_losses(things, np.array([1, 0]), ["dog", "cat"], clean, edited, score=0.5)
+    assert things[0]["fate"] is None
+    return things[1]
 
 
 def test_the_chain_of_the_papers_discussion():
     """A suppressed B; T covers A; B is no longer suppressed, and takes C, far from T, with it."""
     clean = inside([0.9, 0.8, 0.7], kept=[0, 2], dropped=[(1, Reason.SUPPRESSED, 0)])
     edited = inside([0.1, 0.8, 0.7], kept=[1], dropped=[(2, Reason.SUPPRESSED, 0)])
-    row = lost(C)
-    explain_losses(row, clean, edited, score=0.5)
-    (thing,) = row["objects"]
+    thing = explained(C, clean, edited)
     assert thing["fate"] == "suppressed"
     assert thing["mechanism"] == "calibration"
-    assert thing["chain"] == ["label 0 at [12, 0, 32, 20], score 0.80", "on the clean image suppressed by label 0"]
+    assert thing["chain"] == ["dog at [12, 0, 32, 20], score 0.80", "on the clean image suppressed by dog"]
 
 
 def test_other_fates():
@@ -51,23 +53,16 @@ def test_other_fates():
         (inside([0.9, 0.2, 0.7], kept=[0], dropped=[(2, Reason.TOP_K, -1)]), "top-k", "calibration"),
         (inside([0.9, 0.2, 0.7], kept=[0, 2]), "elsewhere", "calibration"),
     ):
-        row = lost(C)
-        explain_losses(row, clean, edited, score=0.5)
-        assert row["objects"][0]["fate"] == fate
-        assert row["objects"][0]["mechanism"] == mechanism
-        assert row["objects"][0]["chain"] is None
+        thing = explained(C, clean, edited)
+        assert (thing["fate"], thing["mechanism"], thing["chain"]) == (fate, mechanism, None)
 
 
 def test_a_new_suppressor_is_told_from_one_that_was_there():
     clean = inside([0.9, 0.3, 0.7], kept=[0, 2])
     edited = inside([0.9, 0.8, 0.7], kept=[0, 1], dropped=[(2, Reason.SUPPRESSED, 1)])
-    row = lost(C)
-    explain_losses(row, clean, edited, score=0.5)
-    assert row["objects"][0]["chain"][1] == "on the clean image its score was 0.30"
+    assert explained(C, clean, edited)["chain"][1] == "on the clean image its score was 0.30"
 
 
 def test_objects_that_are_not_lost_are_left_alone():
-    row = lost(C)
-    row["objects"][0]["outcome"] = "kept"
-    explain_losses(row, inside([0.9, 0.2, 0.7], kept=[0, 2]), inside([0.9, 0.2, 0.1], kept=[0]), score=0.5)
-    assert row["objects"][0]["fate"] is None
+    clean, edited = inside([0.9, 0.2, 0.7], kept=[0, 2]), inside([0.9, 0.2, 0.1], kept=[0])
+    assert explained(C, clean, edited, outcome="kept")["fate"] is None

@@ -7,107 +7,137 @@ import io
 import os
 import signal
 import sys
-from importlib import import_module
-from typing import Annotated, Any
+from importlib.metadata import version
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from cyclopts import App, CycloptsError
 
-from misdetect.cli.shell import fail
+from misdetect.__main__ import ENDED
+from misdetect.cli.shell import document_console, fail, stdout_kept
 from misdetect.errors import MisdetectError
 
 VERBS = {
-    "checkup": "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
-    "compare": "Finished runs of one study side by side: what differs in their settings, their numbers, shared misses.",
-    "data": "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
-    "detect": "Run a detector over data and write COCO results (category ids of the data).",
-    "detectors": "List the detector families with their level, what is installed, and the decoders of onnx: files.",
-    "explain": "Why each object was missed: which part of the detector failed, with the evidence.",
-    "export": "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
-    "fuzz": "Insert objects beside others and see which detections that breaks, within a budget.",
-    "pool": "Cut out, refine and store the objects that fuzz inserts into photos.",
-    "replay": "Ask again about one case of a run of fuzz; exit code 1 if what happens now is not what happened then.",
-    "scan": "Transplant objects over a dense grid and watch what happens to the other detections.",
-    "score": "AP, AR and TIDE errors of stored predictions.",
-    "zoo": "List the detectors that come with misdetect; train one again.",
+    "checkup": (
+        "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
+        "--detector zoo:yolox --data rooms:val --out checkup",
+    ),
+    "compare": (
+        "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
+        "runs/yolox runs/ssd --out comparison",
+    ),
+    "data": (
+        "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
+        "coco:instances.json,images=photos",
+    ),
+    "detect": (
+        "Run a detector over data and write COCO results (category ids of the data).",
+        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json --out results.json",
+    ),
+    "detectors": (
+        "List the detector families with their level, what is installed, and the decoders of onnx: files.",
+        "--json",
+    ),
+    "explain": (
+        "Why each object was missed: which part of the detector failed, with the evidence.",
+        "--detector zoo:yolox --data rooms:val --out RUN",
+    ),
+    "export": (
+        "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+        "RUN --out failing",
+    ),
+    "fuzz": (
+        "Insert objects beside others and see which detections that breaks, within a budget.",
+        "--detector zoo:yolox --data rooms:val --queries 600 --out RUN",
+    ),
+    "ledger": (
+        "The rows of several runs in one table, one per object and condition; queried with --sql.",
+        "RUN... --sql 'SELECT label, outcome, count(*) FROM ledger GROUP BY ALL'",
+    ),
+    "pool": (
+        "Cut out, refine and store the objects that fuzz inserts into photos.",
+        "--data coco:instances.json --out objects",
+    ),
+    "replay": (
+        "Ask again about one case of a run; exit code 1 if what happens now is not what happened then.",
+        "RUN insertion/120",
+    ),
+    "scan": (
+        "Transplant objects over a dense grid and watch what happens to the other detections.",
+        "--detector zoo:yolox --data rooms:val --pairs 8 --out RUN",
+    ),
+    "score": (
+        "AP, AR and TIDE errors of stored predictions.",
+        "--truth coco:instances.json --predictions results.json",
+    ),
+    "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
-"""Each verb is the function (or ``Typer``) of its name in the module of its name; its docstring says the same first."""
+"""What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
-"""Click's root of usage errors: that of the Click inside Typer, where it has one of its own."""
-
-
-class _Verbs(TyperGroup):
-    """The verbs by name and summary, loaded when one is invoked."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, summary in VERBS.items():
-            self.add_command(TyperCommand(name, help=summary))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, load_verb(name) if name in VERBS else command, rest
-
-
-def load_verb(name: str) -> Any:
-    """The Typer command of a verb, its file imported."""
-    verb = getattr(import_module(f"misdetect.cli.{name}"), name)
-    if isinstance(verb, typer.Typer):
-        return typer.main.get_command(verb)
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(verb)
-    return typer.main.get_command(alone)
-
-
-app = typer.Typer(
-    name="misdetect", cls=_Verbs, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True
+app = App(
+    name="misdetect",
+    help="Find, explain and fix the failures of object detectors.",
+    help_flags=["--help", "-h"],
+    version=lambda: f"misdetect {version('misdetect')}",
+    version_flags=["--version"],
 )
+_WITH_VERBS = ("zoo",)  # an ``App`` says itself what stands below its help
+for _name, (_summary, _example) in VERBS.items():
+    _below = {} if _name in _WITH_VERBS else {"help_epilogue": f"Example: `misdetect {_name} {_example}`"}
+    app.command(f"misdetect.cli.{_name}:{_name}", name=_name, help=_summary, **_below)
+app.register_install_completion_command()
 
 
-@app.callback()
-def misdetect(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Find, explain and fix the failures of object detectors."""
-    if version:
-        from importlib.metadata import version as installed
+class _Ended(BaseException):
+    """A signal asks the command to end; ``code`` is what it ends with."""
 
-        typer.echo(f"misdetect {installed('misdetect')}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def main() -> None:
-    """Run the command line; every failure is one sentence and an exit code (0, 1, 2, 3 or 130)."""
+    """Run the command line; every failure is one sentence and an exit code (0, 1, 2, 3, 130 or 143)."""
     as_json = "--json" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in ENDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    with stdout_kept():
+        sys.exit(_outcome(as_json))
+
+
+def _outcome(as_json: bool) -> int:
+    """Run the command; what came of it, as an exit code."""
     try:
-        code = app(standalone_mode=False)
-        if code == 130:  # Typer's answer to KeyboardInterrupt
-            raise KeyboardInterrupt
+        code = app(
+            sys.argv[1:],
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+            console=document_console(),
+        )
+        return code if isinstance(code, int) else 0
     except MisdetectError as error:
-        code = fail(error.kind, str(error), error.exit_code, as_json)
-    except _UsageError as error:
-        code = fail("usage", error.format_message(), 2, as_json)  # type: ignore[attr-defined]
-    except (typer.Abort, KeyboardInterrupt):
-        code = fail("interrupted", "interrupted; the same command goes on where this one stopped.", 130, as_json)
+        return fail(error.kind, str(error), error.exit_code, as_json)
+    except CycloptsError as error:
+        return fail("usage", str(error), 2, as_json)
+    except (_Ended, KeyboardInterrupt) as ended:
+        code = ended.code if isinstance(ended, _Ended) else 130
+        return fail("interrupted", "interrupted; the same command goes on where this one stopped.", code, as_json)
+    except SystemExit as error:  # nobody here does that: it was the detector
+        return fail("detector-failed", f"the detector tried to end the command (exit code {error.code}).", 3, as_json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        code = fail("file", f"{where}{error.strerror or error}.", 2, as_json)
+        return fail("file", f"{where}{error.strerror or error}.", 2, as_json)
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
         sentence = f"{type(error).__name__}: {error}; this is a fault in misdetect, MISDETECT_TRACEBACK=1 shows where."
-        code = fail("fault", sentence, 2, as_json)
-    sys.exit(code if isinstance(code, int) else 0)
+        return fail("fault", sentence, 2, as_json)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    """Termination is an interruption like Ctrl-C: what is finished is kept, the exit code is 130."""
-    raise KeyboardInterrupt
+def _end(number: int, frame: object) -> None:
+    """A signal is an interruption like Ctrl-C: what is finished is kept, and the exit code says which it was."""
+    raise _Ended(ENDED[signal.Signals(number)])

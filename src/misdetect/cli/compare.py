@@ -1,44 +1,38 @@
 """``misdetect compare``: finished runs side by side, what differs in their settings first."""
 
+import inspect
 import json as json_format
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, Seed, messages, plain_table, present
-from misdetect.errors import BadSpec
+from misdetect.api import compare as side_by_side
+from misdetect.cli.options import options, signed
+from misdetect.cli.shell import Document, messages, plain_table, present
+from misdetect.errors import BadData
 from misdetect.files import write_atomically
-from misdetect.report.comparison import Opened, numbers, open_runs, settings_of
-from misdetect.report.explain_figures import comparison_page, distributions, whiskers
-from misdetect.report.figures import save_png, stacked
-from misdetect.studies.explain.compare import Judged, compared, side_by_side
+from misdetect.report.comparison import CompareSettings, check_folder
+
+_RUNS = Annotated[Path, Parameter(negative=(), help="Finished runs of one study; or documents of `score --json`.")]
+_OUT = Annotated[
+    Path | None, Parameter(name="--out", help="Folder for the figures (PNG, interactive HTML) and the document.")
+]
 
 
-def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Finished runs of one study; or documents of `score --json`.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the figures (PNG, interactive HTML) and the document.")
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", min=1, max=99.9, help="Of the intervals, in percent.")
-    ] = 90,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Finished runs of one study side by side: what differs in their settings, their numbers, shared misses."""
-    if out is not None and ((out / "run.json").exists() or (out.exists() and not out.is_dir())):
-        raise BadSpec(f"--out {out}: this is a run directory or a file; expected another folder for the comparison.")
-    opened = open_runs(runs)
-    document = compare_runs(opened, confidence / 100, seed)
-    document |= {"out": None if out is None else str(out), "pictures": []}
+def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> None:
+    if out is not None:
+        check_folder(out)
+    if len(runs) < 2:
+        raise BadData(f"compare needs two runs or more; only {', '.join(map(str, runs)) or 'none'} was given.")
+    found = side_by_side(*runs, **given)
+    document = {**found.document, "out": None if out is None else str(out), "pictures": []}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        if document["study"] == "explain":
-            document["pictures"] = [str(path) for path in draw(document, out)]
+        document["pictures"] = [str(path) for path in found.figures(out)]
         text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
         write_atomically(out / "compare.json", text.encode())
     for note in document["notes"]:
@@ -46,54 +40,12 @@ def compare(
     present(document, json, show)
 
 
-def compare_runs(opened: list[Opened], confidence: float, seed: int) -> dict[str, Any]:
-    """The JSON-able document: ``runs``, ``settings``, ``differing_settings``, and what the study has to say."""
-    common, differing = settings_of(opened)
-    study = opened[0].study
-    document: dict[str, Any] = {
-        "study": study,
-        "settings": common,
-        "differing_settings": differing,
-        "resampling": {"confidence": confidence, "seed": seed},
-    }
-    notes = [note for each in opened for note in each.notes]
-    entries: list[dict[str, Any]] = [{"name": each.name, "path": str(each.path)} for each in opened]
-    if study == "explain":
-        judged = {each.name: Judged.of(_run(each), confidence=confidence, seed=seed) for each in opened}
-        document |= compared(judged, confidence=confidence, seed=seed)
-        for entry, each in zip(entries, opened, strict=True):
-            entry |= {"detector": each.settings.get("detector.spec"), "data": each.settings.get("data.spec")}
-            entry |= {"images": len(_run(each).done()), "failed": _run(each).errors().num_rows}
-            entry |= judged[each.name].document
-    else:
-        found = [numbers(each, confidence, seed) for each in opened]
-        names = dict.fromkeys(name for each in found for name in each)
-        document["numbers"] = {name: [each.get(name) for each in found] for name in names}
-        document |= {"paired": False, "notes": []}
-        document["why_not_paired"] = [f"runs of {study} are set side by side only; objects are paired for explain"]
-    return document | {"runs": entries, "notes": notes + document["notes"]}
-
-
-def _run(opened: Opened) -> Any:
-    assert opened.run is not None, "explain runs are directories"
-    return opened.run
-
-
-def draw(document: Document, out: Path) -> list[Path]:
-    """Fig. 5 as ``compare.png`` and ``compare.html``; nothing where no run missed anything."""
-    if not any(run["missed"] for run in document["runs"]):
-        return []
-    rows = side_by_side({run["name"]: run for run in document["runs"]})
-    picture = stacked([distributions(rows), whiskers(document["mechanisms"])], gap=16)
-    return [save_png(out / "compare.png", picture), comparison_page(document, out / "compare.html")]
-
-
 def show(console: Console, document: Document) -> None:
     """The document for a person: what differs, then the numbers, then the differences to the first run."""
     names = [run["name"] for run in document["runs"]]
     _show_settings(console, document, names)
-    if document["study"] == "explain":
-        _show_explain(console, document, names)
+    if "mechanisms" in document:
+        _show_misses(console, document, names)
     else:
         console.print(_numbers(document, names))
     for path in document["pictures"]:
@@ -139,7 +91,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 160 else text[:157] + "…"
 
 
-def _show_explain(console: Console, document: Document, names: list[str]) -> None:
+def _show_misses(console: Console, document: Document, names: list[str]) -> None:
     for why in document["why_not_paired"]:
         console.print(Text(f"Not paired: {why}."))
     if document["paired"]:
@@ -220,3 +172,15 @@ def _change(entry: Any) -> str:
     ends = entry["interval"]
     told = "" if ends is None else f" {100 * ends[0]:.1f}..{100 * ends[1]:.1f}"
     return f"{100 * entry['difference']:+.1f}{told}{'*' if entry['certain'] else ' '}"
+
+
+compare = signed(
+    _compare,
+    "compare",
+    inspect.getdoc(CompareSettings) or "",
+    [
+        inspect.Parameter("runs", inspect.Parameter.VAR_POSITIONAL, annotation=_RUNS),
+        inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OUT),
+        *options(CompareSettings),
+    ],
+)

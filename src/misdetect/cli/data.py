@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from misdetect.cli.shell import Document, Json, Limit, messages, present
+from misdetect.cli.shell import Document, Json, messages, present
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.export import export_coco
@@ -19,16 +20,17 @@ _SHOWN = 30
 def data(
     spec: Annotated[
         str,
-        typer.Argument(
-            metavar="SPEC",
+        Parameter(
             help="rooms:SPLIT, bikes:SPLIT, coco:FILE[,images=DIR], voc:DIR[,split=NAME], yolo:data.yaml[,split=val], "
             "delftbikes:FILE[,images=DIR] or folder:DIR.",
         ),
     ],
-    limit: Limit = None,
-    masks: Annotated[bool, typer.Option("--masks", help="Also decode and check every mask.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the data as COCO to this new folder.")] = None,
-    as_json: Json = False,
+    /,
+    *,
+    limit: Annotated[int | None, Parameter(help="Use only the first N images.", validator=Number(gte=1))] = None,
+    masks: Annotated[bool, Parameter(negative=(), help="Also decode and check every mask.")] = False,
+    out: Annotated[Path | None, Parameter(help="Write the data as COCO to this new folder.")] = None,
+    json: Json = False,
 ) -> None:
     """Print what is in a data set and what is wrong with it; with --out, export it to COCO."""
     dataset = load_data(spec).limit(limit)
@@ -39,7 +41,7 @@ def data(
             total = len(dataset)
             written = export_coco(dataset, out, progress=lambda n: status.update(f"exporting {n} of {total} images"))
         document["export"] = {"folder": str(out), **written}
-    present(document, as_json, _show)
+    present(document, json, _show)
 
 
 def _show(console: Console, document: Document) -> None:

@@ -8,7 +8,7 @@ from misdetect.detectors.catalogue import catalogue
 from misdetect.detectors.onnx.decoders import DECODERS
 
 
-def detectors(json: Json = False) -> None:
+def detectors(*, json: Json = False) -> None:
     """List the detector families with their level, what is installed, and the decoders of onnx: files."""
     decoders = [
         {"name": name, "reads": kind.reads, "preset": kind.preset, "nms": kind.nms} for name, kind in DECODERS.items()

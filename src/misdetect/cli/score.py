@@ -1,94 +1,52 @@
 """``misdetect score``: AP, AR and TIDE of stored predictions, with the settings beside the numbers."""
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+import inspect
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, Limit, plain_table, present
-from misdetect.data import load_data
-from misdetect.detectors.predictions import StoredPredictions, detection_columns, load_predictions, read_results
-from misdetect.metrics.columns import truth_columns
-from misdetect.metrics.scoring import check_rows_file, write_rows
-from misdetect.metrics.scoring import score as compute
-from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings
-from misdetect.spec import Spec
+from misdetect.api import score as run
+from misdetect.cli.options import options, signed, values
+from misdetect.cli.shell import Document, plain_table, present
+from misdetect.metrics.tide import MAIN, SPECIAL
+from misdetect.studies.score.settings import ScoreSettings
 
-WORST = 10
-
-
-def score(
-    truth: Annotated[str, typer.Option("--truth", help="Data spec of the truth, e.g. coco:instances.json.")],
-    predictions: Annotated[
-        str,
-        typer.Option("--predictions", help="COCO results file, or predictions:FILE,truth=COCO-FILE to join by name."),
-    ],
-    limit: Limit = None,
-    masks: Annotated[
-        bool, typer.Option("--masks", help="Compare masks instead of boxes; both sides need them.")
-    ] = False,
-    max_detections: Annotated[
-        int, typer.Option("--max-detections", min=1, help="AP and AR: best N detections per image and class.")
-    ] = 100,
-    tide_cap: Annotated[
-        int | None, typer.Option("--tide-cap", min=1, help="TIDE: best N detections per image; tidecv has 100.")
-    ] = None,
-    tide_classes: Annotated[
-        Literal["all", "with-truth"],
-        typer.Option(
-            "--tide-classes", help="TIDE: average over all classes seen (tidecv), or those with objects (COCO)."
-        ),
-    ] = "all",
-    tide_ties: Annotated[
-        Literal["errors-first", "file"],
-        typer.Option(
-            "--tide-ties", help="TIDE: order of equal scores after a fix, as tidecv has it or as in the file."
-        ),
-    ] = "errors-first",
-    rows: Annotated[
-        Path | None, typer.Option("--rows", help="Write a row per object and detection: FILE.parquet, .csv or .json.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """AP, AR and TIDE errors of stored predictions."""
-    if rows is not None:
-        check_rows_file(rows)
-    data = load_data(truth)
-    stored = _stored(predictions)
-    columns = truth_columns(data.limit(limit), masks=masks)
-    settings = TideSettings(cap=tide_cap, classes=tide_classes, ties=tide_ties)
-    result = compute(
-        columns,
-        detection_columns(stored, columns, data, masks=masks),
-        masks=masks,
-        max_detections=max_detections,
-        tide_settings=settings,
-    )
-    document = result.document(worst=WORST)
-    document["settings"] |= {
-        "limit": limit,
-        "predictions": predictions,
-        "predictions_fingerprint": stored.fingerprint,
-        "truth": truth,
-        "truth_fingerprint": data.fingerprint,
-    }
-    if rows is not None:
-        write_rows(result.rows(), rows)
-        document["rows"] = str(rows)
-    present(document, json, show)
+_WORST = 10
+_TRUTH = Annotated[str, Parameter(name="--truth", help="Data spec of the truth, e.g. coco:instances.json.")]
+_PREDICTIONS = Annotated[
+    str,
+    Parameter(
+        name="--predictions",
+        help="COCO results file, predictions:FILE,truth=COCO-FILE to join classes by name, or a run of detect.",
+    ),
+]
 
 
-def _stored(text: str) -> StoredPredictions:
-    if text.startswith("predictions:"):
-        return load_predictions(Spec.parse(text))
-    return StoredPredictions(read_results(text))
+def _score(truth: str, predictions: str, *, json: bool = False, **given: Any) -> None:
+    found = run(predictions, truth, **values(ScoreSettings, given))
+    kept = {name: str(given[name]) for name in ("out", "rows") if given[name] is not None}
+    document = {**found.document, "out": None, **kept}
+    present(document, json, _show_all)
+
+
+def _show_all(console: Console, document: Document) -> None:
+    show(console, document)
+    show_notes(console, document)
+    if "rows" in document:
+        console.print(Text(f"Rows: {document['rows']}"))
+
+
+def show_notes(console: Console, document: Document) -> None:
+    """What to know about the numbers."""
+    for note in document["notes"]:
+        console.print(Text(f"\nNote: {note}"))
 
 
 def show(console: Console, document: Document) -> None:
-    """The document for a person: the twelve numbers, TIDE, the worst classes and images, what to know about them."""
+    """The document for a person: the twelve numbers, TIDE, the worst classes and images."""
     counts, settings = document["counts"], document["settings"]
     console.print(
         f"{counts['images']} images, {counts['objects']} objects ({counts['crowd']} crowd regions apart), "
@@ -100,14 +58,10 @@ def show(console: Console, document: Document) -> None:
         console.print(_class_table(classes))
     if document["worst_images"]:
         console.print(_image_table(document["worst_images"]))
-    for note in document["notes"]:
-        console.print(Text(f"\nNote: {note}"))
-    if "rows" in document:
-        console.print(Text(f"Rows: {document['rows']}"))
 
 
 def _numbers(document: Document) -> Table:
-    ap, cap = document["ap"], document["settings"]["max_detections"]
+    ap, cap = document["ap"], document["settings"]["detection_caps"]
     table = plain_table(f"COCO, IoU 0.50:0.95, best {cap[2]} detections per image and class", "", ">", "", ">")
     left = ("AP", "AP50", "AP75", "APs", "APm", "APl")
     right = ("AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
@@ -139,7 +93,7 @@ def _tide(document: Document) -> Table:
 
 def _worst_classes(document: Document) -> list[tuple[str, dict[str, Any]]]:
     defined = [(name, row) for name, row in document["by_class"].items() if row["AP"] is not None]
-    return sorted(defined, key=lambda item: (item[1]["AP"], -item[1]["objects"]))[:WORST]
+    return sorted(defined, key=lambda item: (item[1]["AP"], -item[1]["objects"]))[:_WORST]
 
 
 def _class_table(classes: list[tuple[str, dict[str, Any]]]) -> Table:
@@ -166,3 +120,16 @@ def _share(value: float | None) -> str:
 
 def _points(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+score = signed(
+    _score,
+    "score",
+    inspect.getdoc(ScoreSettings) or "",
+    [
+        inspect.Parameter("truth", _KEYWORD, annotation=_TRUTH),
+        inspect.Parameter("predictions", _KEYWORD, annotation=_PREDICTIONS),
+        *options(ScoreSettings),
+    ],
+)

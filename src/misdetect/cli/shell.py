@@ -4,24 +4,37 @@ A verb parses its arguments, calls the library, and hands a plain dict to ``pres
 only thing on stdout (sorted keys, wall-clock only under ``"timing"``); without it, ``show`` draws it for a person.
 """
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
-import typer
+from cyclopts import Parameter
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N images.")]
-DetectorSpec = Annotated[str, typer.Option("--detector", help="Detector spec; `misdetect detectors` lists them.")]
-DataSpec = Annotated[str, typer.Option("--data", help="Data spec, e.g. coco:instances.json or rooms:val.")]
+if TYPE_CHECKING:  # the engine takes longer to import than a page of help to print
+    from misdetect.engine import Outcome
+    from misdetect.engine import Progress as Report
 
+Json = Annotated[
+    bool,
+    Parameter(
+        name="--json", negative=(), show_default=False, help="Print one JSON document on stdout and nothing else."
+    ),
+]
 Document = Mapping[str, Any]
+Show = Callable[[Console, Document], None]
+
+
+def json_option() -> Any:
+    """The annotation of ``--json``."""
+    return Json
 
 
 def messages() -> Console:
@@ -29,13 +42,18 @@ def messages() -> Console:
     return _console(stderr=True)
 
 
-def _console(*, stderr: bool = False) -> Console:
+def _console(*, stderr: bool = False, file: TextIO | None = None) -> Console:
     """Plain where ``NO_COLOR`` is set: Rich alone would leave out colours but not bold."""
     system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Console(stderr=stderr, color_system=system, highlight=False, emoji=False, soft_wrap=True)
+    return Console(stderr=stderr, file=file, color_system=system, highlight=False, emoji=False, soft_wrap=True)
 
 
-def present(document: Document, as_json: bool, show: Callable[[Console, Document], None]) -> None:
+def document_console() -> Console:
+    """The console of what was asked for, help and documents: stdout, also while that is kept from everybody else."""
+    return _console(file=_document[-1] if _document else sys.stdout)
+
+
+def present(document: Document, as_json: bool, show: Show) -> None:
     """Print ``document``: as JSON on stdout, or drawn by ``show(console, document)``."""
     if as_json:
         _write(json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n")
@@ -58,6 +76,54 @@ def plain_table(title: str, *headings: str, wrapped: Sequence[str] = ()) -> Tabl
     return plain
 
 
+def unfinished(document: Document) -> str | None:
+    """The line that says how far an unfinished run got; ``None`` of a finished one."""
+    if document["finished"]:
+        return None
+    of = f" of {document['cases']}" if document["cases"] is not None else ""
+    why = f"; stopped: {document['stopped']}" if document.get("stopped") else ""
+    return f"{document['done']}{of} cases done{why}"
+
+
+@contextmanager
+def watching(title: str) -> "Iterator[Report]":
+    """A progress bar on stderr; nothing where stderr is no terminal."""
+    columns = (
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=messages(), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=None, note="")
+
+        def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
+            note = f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield report
+
+
+def remarks(outcome: "Outcome", document: Document) -> None:
+    """Say on stderr what a reader of the numbers has to know about how they came about."""
+    said = [f"note: {note}" for note in (*outcome.notes, *document.get("notes", ()))]
+    clipped = int(outcome.stats.get("clipped", 0))
+    if clipped:
+        said.append(f"note: {clipped} boxes stuck out of their image and were cut to it.")
+    if outcome.failed:
+        first = document["failures"][0]
+        said.append(
+            f"warning: {outcome.failed} of {outcome.done} cases failed (--retry-failed asks again); the first, "
+            f"{first['case']}: {first['error']}"
+        )
+    if outcome.stopped:
+        left = outcome.cases - outcome.done
+        said.append(f"note: the {outcome.stopped} is spent; {left} cases are left, a larger one goes on.")
+    for sentence in said:
+        messages().print(Text(sentence))
+
+
 def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
     """Report an error the way the user asked for and return its exit code."""
     sentence = " ".join(sentence.split())
@@ -68,10 +134,39 @@ def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
     return code
 
 
+_document: list[TextIO] = []
+"""Where documents go while stdout is kept from everybody else."""
+
+
+@contextmanager
+def stdout_kept() -> Iterator[None]:
+    """Inside, stdout belongs to the document: whatever a detector or a library prints goes to stderr instead."""
+    real: TextIO = sys.stdout
+    shared = None
+    _document.append(real)
+    try:
+        if real is not None and real is sys.__stdout__:  # also for what is written without Python
+            with contextlib.suppress(OSError, ValueError):
+                real.flush()
+                shared = os.dup(real.fileno())
+                _document[-1] = os.fdopen(os.dup(shared), "w", encoding=real.encoding, errors="replace")
+                os.dup2(sys.stderr.fileno(), real.fileno())
+        sys.stdout = sys.stderr
+        yield
+    finally:
+        sys.stdout = real
+        if _document.pop() is not real and shared is not None:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.flush()
+                os.dup2(shared, real.fileno())
+                os.close(shared)
+
+
 def _write(text: str) -> None:
     """``text`` to stdout, now; a reader that has gone (``| head``) is no error."""
+    out = _document[-1] if _document else sys.stdout
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        out.write(text)
+        out.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # or the interpreter complains when it exits

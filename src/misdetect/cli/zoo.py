@@ -5,31 +5,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, Seed, messages, present
+from misdetect.cli.shell import Document, Json, messages, present
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 
-zoo = typer.Typer(
+zoo = App(
     name="zoo",
     help="List the detectors that come with misdetect; train one again.",
-    add_completion=False,
-    invoke_without_command=True,
-    no_args_is_help=False,
+    help_epilogue="Example: `misdetect zoo train yolox --out training`",
 )
 
 
-@zoo.callback()
-def overview(context: typer.Context, json: Json = False) -> None:
+@zoo.default
+def overview(*, json: Json = False) -> None:
     """List the detectors that come with misdetect; train one again."""
-    if context.invoked_subcommand is None:
-        listing(json)
+    listing(json=json)
 
 
-@zoo.command("list")
-def listing(json: Json = False) -> None:
+@zoo.command(name="list")
+def listing(*, json: Json = False) -> None:
     """List names, sizes and scores."""
     shipped = manifest()
     rows = [
@@ -46,31 +45,41 @@ def listing(json: Json = False) -> None:
     present({"zoo": rows}, json, _show_list)
 
 
-@zoo.command()
+@zoo.command
 def train(
-    name: Annotated[str, typer.Argument(help="Which detector, e.g. yolox; `misdetect zoo` lists them.")],
+    name: Annotated[str, Parameter(help="Which detector, e.g. yolox; `misdetect zoo` lists them.")],
+    /,
+    *,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the training; the same folder resumes. [zoo-NAME]")
+        Path | None, Parameter(help="Run directory of the training; the same command goes on. [default: zoo-NAME]")
     ] = None,
-    seed: Seed = 0,
-    steps: Annotated[int | None, typer.Option(min=1, help="Train for N steps instead of the recipe's.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that draw the training images.")] = 1,
-    install: Annotated[bool, typer.Option("--install", help="Put the result into the package's zoo.")] = False,
+    seed: Annotated[int, Parameter(help="Decides first weights, order of images, and their variation.")] = 0,
+    steps: Annotated[
+        int | None, Parameter(help="Train for N steps instead of the recipe's.", validator=Number(gte=1))
+    ] = None,
+    workers: Annotated[int, Parameter(help="Processes that draw the training images.", validator=Number(gte=1))] = 1,
+    install: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Put the result into the package's zoo.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Train a detector of the zoo, measure it on val, and write weights.safetensors into the folder."""
+    """Train a detector of the zoo, measure it on val, and write weights.safetensors into the run directory."""
+    from misdetect.engine.store import Run
+    from misdetect.studies.contract import keep_document
     from misdetect.training.zoo import install as put
     from misdetect.training.zoo import train_zoo
 
     folder = out or Path(f"zoo-{name}")
     started = time.monotonic()
     trained = train_zoo(name, folder, seed=seed, steps=steps, workers=workers, progress=_report)
+    keep_document(Run.open(folder))
     document: dict[str, Any] = {
         "name": name,
         "scores": trained.scores,
         "scored_on": trained.data,
         "steps": trained.recipe.steps,
         "seed": seed,
+        "out": str(folder),
         "weights": str(trained.weights),
         "installed": install,
         "timing": {"seconds": round(time.monotonic() - started, 1)},
@@ -80,9 +89,9 @@ def train(
     present(document, json, _show_trained)
 
 
-@zoo.command("install")
+@zoo.command(name="install")
 def install_trained(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished training.")], json: Json = False
+    folder: Annotated[Path, Parameter(help="Run directory of a finished training.")], /, *, json: Json = False
 ) -> None:
     """Put the weights of a finished training into the package's zoo and its manifest."""
     from misdetect.training.zoo import install, read_trained
@@ -95,7 +104,7 @@ def install_trained(
 
 def _report(what: str, done: int, total: int, numbers: Mapping[str, float]) -> None:
     shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
-    messages().print(f"{time.strftime('%H:%M:%S')}  {what}  {done}/{total}  {shown}".rstrip())
+    messages().print(Text(f"{time.strftime('%H:%M:%S')}  {what}  {done}/{total}  {shown}".rstrip()))
 
 
 def _show_list(console: Console, document: Document) -> None:
@@ -115,4 +124,4 @@ def _show_list(console: Console, document: Document) -> None:
 def _show_trained(console: Console, document: Document) -> None:
     scores = document["scores"]
     console.print(f"{document['name']}: AP {scores['AP']:.3f}, AP50 {scores['AP50']:.3f} on {document['scored_on']}")
-    console.print(f"weights: {document['weights']}" + (", installed" if document["installed"] else ""))
+    console.print(Text(f"weights: {document['weights']}" + (", installed" if document["installed"] else "")))

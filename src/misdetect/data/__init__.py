@@ -3,7 +3,8 @@
 Opening reads annotations only. See docs/data.md for the formats, their options and what is refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.errors import BadSpec
@@ -63,10 +64,18 @@ SCHEMES: dict[str, Callable[[Spec], Dataset]] = {
 }
 
 
-def load_data(spec: str | Dataset) -> Dataset:
-    """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR``; a data set is returned as it is."""
+def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[str] | None = None) -> Dataset:
+    """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR``; a data set is returned as it is.
+
+    Pairs of an image (uint8 RGB array) and a ``Truth`` (or a dict of its fields) are data too; their labels are names,
+    or indices into ``names``.
+    """
     if isinstance(spec, Dataset):
         return spec
+    if not isinstance(spec, str):
+        from misdetect.data.memory import from_pairs
+
+        return from_pairs(spec, names)
     parsed = Spec.parse(spec)
     if parsed.scheme not in SCHEMES:
         raise BadSpec(f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(SCHEMES))}.")

@@ -46,6 +46,7 @@ def inspect(dataset: Dataset, *, masks: bool = False) -> dict[str, Any]:
     for index in range(len(dataset)):
         try:
             sample = dataset[index]
+            _ = sample.width
         except BadImage as error:  # its size is only in a header that cannot be read
             totals["unreadable"] += 1
             tally.add(error.kind, str(error))

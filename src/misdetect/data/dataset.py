@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Protocol, overload
 
 from misdetect.detections import Truth
-from misdetect.picture import Pixels
+from misdetect.picture import Pixels, digest
 
 
 class Source(Protocol):
@@ -29,7 +29,8 @@ class Sample:
     """One image of a data set. It is a ``Picture``: ``key`` and ``render`` make it usable wherever an edit is.
 
     ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints). ``truth``
-    may be a function that makes it when first asked for, where that is costly (procedural data).
+    may be a function that makes it when first asked for, where that is costly (procedural data); ``measure`` one that
+    finds out width and height, where nothing declares them and the file may turn out to be no image.
     """
 
     def __init__(
@@ -41,13 +42,24 @@ class Sample:
         height: int,
         image_id: int | str = "",
         file_name: str = "",
+        measure: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
-        self.id, self.source, self.width, self.height = id, source, width, height
+        self.id, self.source = id, source
         self.image_id, self.file_name = image_id, file_name
-        self._truth = truth
+        self._truth, self._measure = truth, measure or (lambda: (width, height))
 
     def __repr__(self) -> str:
         return f"Sample({self.id!r}, {self.width}x{self.height})"
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        return self._measure()[0]
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return self._measure()[1]
 
     @property
     def truth(self) -> Truth:
@@ -79,7 +91,11 @@ class Warned:
 
 
 class Dataset(Sequence[Sample]):
-    """Samples of one spec. ``names[label]`` is a class, ``category_ids[label]`` its number in the original file."""
+    """Samples of one spec. ``names[label]`` is a class, ``category_ids[label]`` its number in the original file.
+
+    ``fingerprint`` is that of the whole data; of a view, ``limited_to`` says how many of the first images it shows, or
+    ``part`` is a hash of those that were chosen.
+    """
 
     def __init__(
         self,
@@ -91,8 +107,11 @@ class Dataset(Sequence[Sample]):
         fingerprint: str,
         category_ids: Sequence[int] | None = None,
         warnings: Sequence[Warned] = (),
+        limited_to: int | None = None,
+        part: str | None = None,
     ) -> None:
         self.spec = spec
+        self.limited_to, self.part = limited_to, part
         self.names = tuple(names)
         self.category_ids = tuple(category_ids) if category_ids is not None else tuple(range(1, len(names) + 1))
         self.fingerprint = fingerprint
@@ -123,6 +142,16 @@ class Dataset(Sequence[Sample]):
 
     def subset(self, chosen: Sequence[int]) -> "Dataset":
         """A view of the images at ``chosen``."""
+        chosen = list(chosen)
+        return self._view(chosen, None, digest(self.limited_to, self.part, chosen))
+
+    def limit(self, count: int | None) -> "Dataset":
+        """The first ``count`` images, or all."""
+        if count is None or count >= self._size:
+            return self
+        return self._view(range(count), count if self.part is None else None, self.part and digest(self.part, count))
+
+    def _view(self, chosen: Sequence[int], limited_to: int | None, part: str | None) -> "Dataset":
         return Dataset(
             self.spec,
             self.names,
@@ -131,8 +160,6 @@ class Dataset(Sequence[Sample]):
             fingerprint=self.fingerprint,
             category_ids=self.category_ids,
             warnings=self.warnings,
+            limited_to=limited_to,
+            part=part,
         )
-
-    def limit(self, count: int | None) -> "Dataset":
-        """The first ``count`` images, or all."""
-        return self if count is None or count >= self._size else self.subset(range(count))

@@ -17,6 +17,7 @@ from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, Unknown
 from misdetect.data.images import check_name
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.detections import PRESENT
 from misdetect.picture import digest
 from misdetect.spec import Spec
 
@@ -46,7 +47,7 @@ PARTS: Final = (
 )
 """The 22 parts of DelftBikes, in alphabetical order."""
 
-STATES: Final = ("intact", "damaged", "absent", "occluded")
+STATES: Final = (*PRESENT, "absent", "occluded")
 _SIDES: Final = ("left", "top", "width", "height")
 
 

@@ -4,10 +4,10 @@ Image files are copied byte for byte; procedural images are written as PNG. The 
 Reading the export gives the same boxes, labels, crowd flags, areas, states and masks.
 """
 
+import fcntl
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,20 +45,27 @@ def whole_folder(out: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``out`` when the block ends and vanishes when it fails; ``out`` must be absent or
     empty."""
     check_new_folder(out)
+    partial = out.with_name(f".{out.name}.partial")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+        partial.mkdir(parents=True, exist_ok=True)
+        lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ExportRefused(f"{out} cannot be written: {error.strerror}.") from error
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in partial.iterdir():  # by one that was killed
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield partial
-        partial.chmod(0o755)
         if out.is_dir():
             out.rmdir()
         os.replace(partial, out)
+    except BlockingIOError:
+        raise ExportRefused(f"{out} is being written by another process; wait for it.") from None
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+    finally:
+        os.close(lock)
 
 
 def _write(dataset: Dataset, folder: Path, progress: Callable[[int], None] | None) -> dict[str, int]:

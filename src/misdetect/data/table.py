@@ -6,7 +6,7 @@ of the file until one is looked at, and an image's header is read only where the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -97,31 +97,31 @@ class Table:
         )
 
     def sample(self, index: int) -> Sample:
-        """Image ``index`` with its truth. Reads nothing but, where no size is declared, the image's header."""
-        name = self.file_names[index]
-        path = self.root / name
-        width, height, declared = self._size(index, path)
+        """Image ``index`` with its truth. Reads nothing; where no size is declared, the image's header later."""
+        width, height = self.sizes[index].tolist()
+        path = self.root / self.file_names[index]
+        declared = width > 0 and height > 0 and not self.sizes_are_hints
+        measure = None if declared else cache(partial(self._measured, index, path))
         return Sample(
-            id=str(self.image_ids[index]) if self.sample_ids is None else self.sample_ids[index],
-            source=FileSource(path, self.root, (width, height) if declared else None),
-            truth=self._truth(index, width, height),
-            width=width,
-            height=height,
-            image_id=self.image_ids[index],
-            file_name=name,
+            str(self.image_ids[index]) if self.sample_ids is None else self.sample_ids[index],
+            FileSource(path, self.root, (width, height) if declared else None),
+            self._truth(index, width, height) if measure is None else lambda: self._truth(index, *measure()),
+            width,
+            height,
+            self.image_ids[index],
+            self.file_names[index],
+            measure,
         )
 
-    def _size(self, index: int, path: Path) -> tuple[int, int, bool]:
+    def _measured(self, index: int, path: Path) -> tuple[int, int]:
+        """Width and height by the image's header, or as hinted where there is no image."""
         width, height = self.sizes[index].tolist()
-        known = width > 0 and height > 0
-        if known and not self.sizes_are_hints:
-            return width, height, True
         try:
-            return *image_size(inside(path, self.root)), False
+            return image_size(inside(path, self.root))
         except ImageMissing:
-            if not known:
+            if width <= 0 or height <= 0:
                 raise
-            return width, height, False
+            return width, height
 
     def _truth(self, index: int, width: int, height: int) -> Truth:
         objects, rows = self.objects, slice(self._starts[index], self._starts[index + 1])

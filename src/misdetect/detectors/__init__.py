@@ -6,24 +6,36 @@ matters to nobody else.
 
 import contextlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from misdetect.detectors.catalogue import FAMILIES
 from misdetect.errors import BadSpec, MissingExtra
+from misdetect.protocols import Detector, require
 from misdetect.spec import Spec
 
 
-def load_detector(spec: str | object) -> object:
-    """The detector that a spec such as ``"zoo:yolox"`` names; an object that is a detector is returned as it is.
+def load_detector(spec: str | object, names: Sequence[str] | None = None) -> Detector:
+    """The detector that a spec such as ``"zoo:yolox"`` names, or an object as one.
 
-    The result carries the spec's text as ``spec``. ``predictions:`` gives ``StoredPredictions``, which is no
-    ``Detector``: it cannot look at new images.
+    An object with ``names`` and ``detect(images)`` is returned as it is; a torch module (torchvision's, transformers'
+    or one that follows torchvision's convention) and a function become one, of classes ``names``. What was loaded from
+    a spec carries its text as ``spec``; for an endpoint, ``names`` that are known from before save a request.
     """
     if not isinstance(spec, str):
-        from misdetect.detectors.python import check_detector
+        from misdetect.detectors.own import as_detector
 
-        return check_detector(spec, "load_detector")
+        return as_detector(spec, names)
+    found = load_any(spec, None if names is None else tuple(names))
+    detector: Detector = require(
+        found, Detector, "this", "use a detector that can be asked; score takes stored results"
+    )
+    return detector
+
+
+def load_any(spec: str, names: tuple[str, ...] | None = None) -> object:
+    """What ``spec`` names, also where it is no ``Detector``: ``predictions:`` cannot look at new images."""
     parsed = Spec.parse(spec)
+    parsed.known_names = names
     detector = _loader(parsed)(parsed)
     if getattr(detector, "spec", None) != spec:
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages

@@ -89,6 +89,11 @@ def read_results(path: str | Path) -> Results:
     if not isinstance(records, list):
         found = "a COCO annotation file" if isinstance(records, dict) and "annotations" in records else "no list"
         raise BadData(f"{path}: expected COCO results, a JSON list of detections. Got {found}.")
+    return results_of(records, path, blake2b(data, digest_size=16).hexdigest())
+
+
+def results_of(records: list[Any], path: Path, fingerprint: str) -> Results:
+    """Check ``records`` as ``read_results`` does; messages call them by ``path``."""
     segments = [r.get("segmentation") if isinstance(r, dict) else None for r in records]
     image_ids = _column(path, records, "image_id", _image_ids, "a whole number or text")
     category_ids = _column(path, records, "category_id", _integers, "a whole number")
@@ -102,7 +107,7 @@ def read_results(path: str | Path) -> Results:
         xywh_to_xyxy(boxes),
         scores,
         segments if has_segments else None,
-        blake2b(data, digest_size=16).hexdigest(),
+        fingerprint,
     )
 
 
@@ -208,10 +213,11 @@ class StoredPredictions:
         labels = {name: label for label, name in enumerate(dataset.names)}
         return {category: labels[name] for category, name in self.categories.items() if name in labels}
 
-    def check(self, dataset: Dataset) -> None:
-        """Raise unless the results are about ``dataset``: no unknown category, and at least one known image."""
+    def check(self, dataset: Dataset, known: set[ImageId] | None = None) -> None:
+        """Raise unless the results are about ``dataset``: no unknown category, and at least one image that is
+        ``known``, its image ids."""
         self._refuse_unknown(self.results.category_ids, dataset)
-        known = {sample.image_id for sample in dataset}
+        known = {sample.image_id for sample in dataset} if known is None else known
         if len(self.results) and not known & self.results.images:
             theirs, ours = sorted(self.results.images)[:_SHOWN], sorted(known, key=str)[:_SHOWN]
             raise BadData(
@@ -274,13 +280,13 @@ def detection_columns(
     Predictions of other images of ``dataset`` are left out and counted; those of images it does not have are an error.
     """
     results = predictions.results
-    predictions.check(dataset)
     place = {row.image_id: i for i, row in enumerate(truth.images)}
+    known = {s.image_id for s in dataset} if len(dataset) > len(truth.images) else set(place)
+    predictions.check(dataset, known)
     image_ids = results.image_ids.tolist()
     image = np.array([place.get(i, -1) for i in image_ids], dtype=np.int64)
     elsewhere = np.flatnonzero(image < 0)
     if elsewhere.size:
-        known = {s.image_id for s in dataset} if len(dataset) > len(truth.images) else set(place)
         for row in elsewhere.tolist():
             if (found := image_ids[row]) not in known:
                 raise BadData(

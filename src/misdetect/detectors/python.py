@@ -22,12 +22,12 @@ def load_python(spec: Spec) -> object:
         detector = factory(**spec.options)
     except MisdetectError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DetectorFailed(f"{spec.text!r}: calling the factory raised {sentence(error)}") from error
     return check_detector(detector, spec.text)
 
 
-def check_detector(detector: object, where: str) -> object:
+def check_detector(detector: object, where: str) -> Detector:
     """``detector`` itself if it has ``names`` (a sequence of strings) and ``detect``, else a ``BadSpec``."""
     if isinstance(detector, type):
         raise BadSpec(f"{where}: expected a detector object. Got the class {detector.__name__}: make one of it.")

@@ -129,6 +129,10 @@ class TorchDetector(ABC):
         """The parameters that are trained."""
         return [p for p in self.module.parameters() if p.requires_grad]
 
+    def state(self) -> dict[str, Tensor]:
+        """The live parameters and buffers by name."""
+        return self.module.state_dict(keep_vars=True)
+
     def save(self, path: Path) -> None:
         """Write the weights as safetensors."""
         write_weights(self.module, path)

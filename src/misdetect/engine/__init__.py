@@ -1,31 +1,37 @@
-"""The engine: the only thing that talks to a detector. ``run_study`` is its one entrance."""
+"""The engine: the only thing that talks to a detector. ``run_study`` runs a study into a run directory; ``ask`` asks
+about a few pictures and keeps nothing."""
 
 import json
 import platform
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from misdetect.budget import Budget
-from misdetect.engine.cache import Cache
-from misdetect.engine.pump import Finished, Pump
-from misdetect.engine.requests import Study
-from misdetect.engine.store import FLUSH_SECONDS, Run
-from misdetect.engine.workers import run_in_processes
-from misdetect.errors import BadImage, DetectorFailed
+from misdetect.detections import Detections
+from misdetect.engine.backend import Asking, Backend, InProcess
+from misdetect.engine.identity import identity
+from misdetect.engine.requests import Case, Detect, Finished, Steps, Study
+from misdetect.engine.store import FLUSH_SECONDS, JOURNAL, Run
+from misdetect.engine.workers import Workers
+from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
+from misdetect.picture import Picture
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 """Called with cases done, cases in all, and the counts so far."""
 
+_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", "onnxruntime", "torch", "torchvision", "transformers")
+"""What results can depend on."""
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: ``cases`` in all, ``done`` over all sittings, ``failed`` among these, ``stats`` of this one."""
+    """How a sitting ended: ``cases`` in all, ``done`` over all sittings, ``failed`` among these, ``stats`` of this one;
+    ``stopped`` says what ended it before all cases were done."""
 
     run: Run
     cases: int
@@ -37,12 +43,9 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """For ``--json``: counts, and wall-clock under ``timing``."""
-        counts = {key: int(value) for key, value in self.stats.items() if key not in ("detector_seconds", "spent")}
+        """What this sitting did, for ``--json``: it differs from one to the next, so it is not in document.json."""
+        counts = {key: int(value) for key, value in self.stats.items() if key != "detector_seconds"}
         return {
-            "cases": self.cases,
-            "done": self.done,
-            "failed": self.failed,
             "engine": {key: counts.get(key, 0) for key in ("queries", "cached", "shared", "retried", "clipped")},
             "stopped": self.stopped,
             "timing": {
@@ -55,15 +58,7 @@ class Outcome:
 def versions() -> dict[str, str]:
     """Versions of what results can depend on."""
     found = {"python": platform.python_version()}
-    for package in (
-        "misdetect",
-        "numpy",
-        "opencv-python-headless",
-        "onnxruntime",
-        "torch",
-        "torchvision",
-        "transformers",
-    ):
+    for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -75,74 +70,110 @@ def run_study(
     study: Study,
     detector: Any,
     out: Path | str,
-    identity: Mapping[str, Any],
     *,
     make_detector: Callable[[], Any] | None = None,
     workers: int = 1,
-    batch_size: int | None = None,
-    cached: bool = True,
-    budget: Budget | None = None,
+    asking: Asking | None = None,
+    retry_failed: bool = False,
+    repair: bool = False,
+    view: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     flush_seconds: float = FLUSH_SECONDS,
 ) -> Outcome:
     """Run ``study`` against ``detector`` into the run directory ``out``, or go on where an earlier sitting stopped.
 
-    ``identity`` is what decides the rows: settings, detector and data with their fingerprints, seed. With ``workers``
-    > 1, ``make_detector`` (picklable) builds each worker's own detector. An interruption leaves everything finished on
-    disk. Raises ``DetectorFailed`` only if not a single case could be done.
+    With ``workers`` > 1, ``make_detector`` (picklable) builds each worker's own detector. ``retry_failed``: cases that
+    failed in earlier sittings are asked again. ``repair``: what is damaged in ``out`` is moved away, and its cases are
+    asked again. ``view``: how the rows are shown, kept for whoever opens the run. An interruption leaves everything
+    finished on disk. Raises ``DetectorFailed`` only if not a single case could be done.
     """
     started = time.monotonic()
-    run = Run.start(
+    asking = asking or Asking()
+    if not len(study.data):
+        raise BadData(f"{study.data.spec} has no images.")
+    run = start_run(study, detector, out, repair=repair)
+    try:
+        budget = joint_budget(asking.budget, detector, run.path / "budget")
+        costs = budget is not None or hasattr(detector, "budget")
+        journal = run.path / JOURNAL if costs else None
+        asking = replace(asking, budget=budget, journal=journal)
+        if budget is not None:
+            budget.grant(0)  # the count begins with the run, also where all is answered from the cache
+        backend = _backend(detector, make_detector, workers, asking)
+        done = _run(study, run, backend, retry_failed, progress, flush_seconds)
+        run.note(cases=len(study), view=dict(view or {}))
+        failed = _failed(run, done)
+        stopped = "budget" if backend.spent and not run.finished else None
+        if journal is not None and stopped is None:
+            _forget(journal)
+    except NothingToTest:  # as long as the lock is held, nobody else goes on with it
+        if run.new:
+            run.discard()
+            if asking.budget is not None:
+                asking.budget.forget()
+        raise
+    finally:
+        run.close()
+    seconds = time.monotonic() - started
+    notes = (*run.repaired, *backend.notes)
+    return Outcome(run, len(study), done, failed, backend.stats, seconds, stopped, notes)
+
+
+def start_run(study: Study, detector: Any, out: Path | str, *, repair: bool = False) -> Run:
+    """The run directory ``out``, created for ``study`` of ``detector``, or opened again to go on with it."""
+    return Run.start(
         out,
-        {"study": study.name, **identity},
+        identity(study.name, study.settings(), detector, study.data),
         study.schema,
+        repair=repair,
         command=sys.argv[1:],
         versions=versions(),
         detector_settings=json.loads(json.dumps(getattr(detector, "settings", {}), default=str)),
     )
-    stats: Counter[str] = Counter()
-    cache = Cache() if cached and workers == 1 else None
-    try:
-        budget = _joint_budget(budget, getattr(detector, "limits", {}), run.path / "budget")
-        known = run.done()
-        if known and hasattr(study, "learn"):
-            _recall(run, known, study.learn)
-        waiting = (case for case in study.cases() if case is None or case.index not in known)
-        finished: Iterator[Finished]
-        if workers > 1:
-            if make_detector is None:
-                raise DetectorFailed("several workers need a detector spec, not a detector object; use one worker.")
-            finished = run_in_processes(
-                workers, study, make_detector, waiting, stats, batch_size=batch_size, cached=cached, budget=budget
-            )
-        else:
-            pump = Pump(detector, study, batch_size=batch_size, cache=cache, budget=budget)
-            stats = pump.stats
-            finished = pump.run(waiting)
 
-        def report(done: int) -> None:
-            if progress is not None:
-                progress(done, len(study), stats)
 
-        done = _collect(run, study, finished, len(known), flush_seconds, report)
-        spent = bool(stats.pop("spent", 0)) if workers > 1 else pump.spent
-        failed = _failed(run, done)
-    finally:
-        run.close()
-    notes = (cache.problem,) if cache is not None and cache.problem else ()
-    stopped = "budget" if spent else None
-    return Outcome(run, len(study), done, failed, stats, time.monotonic() - started, stopped, notes)
+def _backend(detector: Any, make_detector: Callable[[], Any] | None, workers: int, asking: Asking) -> Backend:
+    if workers == 1:
+        return InProcess(detector, asking)
+    if make_detector is None:
+        raise DetectorFailed("several workers need a detector spec, not a detector object; use one worker.")
+    return Workers(workers, make_detector, asking)
+
+
+def _run(
+    study: Study, run: Run, backend: Backend, retry_failed: bool, progress: Progress | None, flush_seconds: float
+) -> int:
+    """Run what is not done yet; how many are done at the end."""
+    again = run.failed() if retry_failed else set()
+    known = run.done() - again
+    if hasattr(study, "learn"):
+        _recall(run, study.learn)
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(done, len(study), backend.stats)
+
+    waiting = (case for case in study.cases() if case is None or case.index not in known)
+    return _collect(run, study, backend.run(study, waiting), again, len(known), flush_seconds, report)
 
 
 def _collect(
-    run: Run, study: Study, finished: Iterator[Finished], done: int, flush_seconds: float, report: Callable[[int], Any]
+    run: Run,
+    study: Study,
+    finished: Iterator[Finished],
+    again: set[int],
+    done: int,
+    flush_seconds: float,
+    report: Callable[[int], Any],
 ) -> int:
     """Take down what is ``finished``, and let a study that works in rounds know; how many are ``done`` at the end."""
     learn = getattr(study, "learn", None)
     try:
         for item in finished:
+            if item.error is not None:
+                item = replace(item, image=_image(study, item.case))
             run.add(item, flush_seconds=flush_seconds)
-            if learn is not None:
+            if learn is not None and item.case.index not in again:
                 learn(item.case.index, item.rows)
             done += 1
             report(done)
@@ -152,29 +183,56 @@ def _collect(
     return done
 
 
+def _image(study: Study, case: Case) -> str:
+    """The image that ``case`` is about: what it is called by, unless the study says otherwise."""
+    return str(study.image_of(case)) if hasattr(study, "image_of") else case.id
+
+
 def _failed(run: Run, done: int) -> int:
     """How many cases of ``run`` failed. If all that were ``done`` did, it is forgotten, and the first reason raised."""
     errors = run.errors()
     if errors.num_rows and errors.num_rows == done:
         run.discard()
-        first = errors["error"][0].as_py()
-        unreadable = first.partition(":")[0] in BadImage.kinds()  # then the data is at fault, not the detector
-        raise (BadImage if unreadable else DetectorFailed)(f"not one of {done} cases could be done; the first: {first}")
+        raise _fault(f"not one of {done} cases could be done; the first: ", errors["error"][0].as_py())
     return int(errors.num_rows)
 
 
-def _recall(run: Run, known: set[int], learn: Callable[[int, list[Any]], None]) -> None:
-    """Tell a study that works in rounds what earlier sittings found."""
-    rows: dict[int, list[Any]] = {index: [] for index in known}
+def _fault(before: str, error: str) -> MisdetectError:
+    """``error`` of a case as an exception: of the data where an image could not be read, else of the detector."""
+    unreadable = error.partition(":")[0] in BadImage.kinds()
+    return (BadImage if unreadable else DetectorFailed)(before + error)
+
+
+def _recall(run: Run, learn: Callable[[int, list[Any]], None]) -> None:
+    """Tell a study that works in rounds what earlier sittings found. A case that failed first was planned with as one
+    that found nothing, and stays so even if it succeeded when it was asked again: the plan would change under it."""
+    failed = run.ever_failed()
+    rows: dict[int, list[Any]] = {index: [] for index in run.done()}
     for row in run.table().to_pylist():
-        rows[row["case_index"]].append(row)
+        if row["case_index"] not in failed:
+            rows[row["case_index"]].append(row)
     for index, found in rows.items():
         learn(index, found)
 
 
-def _joint_budget(asked: Budget | None, limits: Mapping[str, Any], path: Path) -> Budget | None:
-    """``asked`` and an endpoint's own ``limits`` as one budget in a file, so that they hold for all workers and
-    sittings together: each worker's copy of the endpoint only knows what it spends itself."""
+def _forget(journal: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
+
+
+def joint_budget(asked: Budget | None, detector: Any, path: Path) -> Budget | None:
+    """``asked`` and an endpoint's own limits as one budget in a file, so that they hold for all workers and sittings
+    together: each worker's copy of the endpoint only knows what it spends itself. What was asked of the endpoint before
+    there was a budget (its class names) is counted too."""
+    budget = _joint(asked, getattr(detector, "limits", {}), path)
+    before = int(getattr(detector, "asked_before", 0))
+    if budget is not None and before:
+        budget.grant(before)
+        detector.asked_before = 0
+    return budget
+
+
+def _joint(asked: Budget | None, limits: Mapping[str, Any], path: Path) -> Budget | None:
     if limits.get("queries") is None and limits.get("usd") is None:
         return asked
     if asked is None:
@@ -183,3 +241,51 @@ def _joint_budget(asked: Budget | None, limits: Mapping[str, Any], path: Path) -
     usd = [n for n in (limits["usd"], asked.usd) if n is not None]
     price = max(limits["price"], asked.price)
     return Budget(min(queries, default=None), min(usd, default=None), price, asked.minutes, asked.path or path)
+
+
+@dataclass(eq=False)
+class _Pictures:
+    """A study without rows: one case per picture, whose answers are kept in ``found``."""
+
+    pictures: Sequence[Picture]
+    found: "dict[int, Detections]"
+    name: str = "ask"
+    schema: Any = None
+    data: Any = None
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def cases(self) -> Iterable[Case]:
+        return (Case(i, str(i)) for i in range(len(self.pictures)))
+
+    def run(self, case: Case) -> Steps:
+        self.found[case.index] = yield Detect(self.pictures[case.index])
+        return []
+
+
+def ask(
+    detector: Any,
+    pictures: Sequence[Picture],
+    asking: Asking | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Detections | str | None]:
+    """What ``detector`` sees in each of ``pictures``: its detections, the reason why it could not be asked, or ``None``
+    where the budget did not allow it. Raises if none could be answered."""
+    found: dict[int, Detections] = {}
+    study = _Pictures(pictures, found)
+    answers: list[Detections | str | None] = [None] * len(pictures)
+    done = 0
+    for finished in (asking or Asking()).pump(detector, study).run(study.cases()):
+        at = finished.case.index
+        answers[at] = finished.error or found[at]
+        done += 1
+        if progress is not None:
+            progress(done, len(pictures))
+    errors = [answer for answer in answers if isinstance(answer, str)]
+    if errors and len(errors) == done:
+        raise _fault("no image could be asked about: ", errors[0])
+    return answers

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from misdetect.detections import Detections
+from misdetect.errors import BadData
 from misdetect.masks import Masks
 
 DEFAULT_BYTES = 1 << 30
@@ -71,19 +73,22 @@ def decode(data: bytes) -> Detections:
 
 
 class Cache:
-    """A bounded store of detections on disk; ``problem`` says why it is off, if it is."""
+    """A bounded store of detections on disk; ``problem`` says why it is off, if it is. One that is ``needed`` (a run's
+    journal) raises instead: what it cannot keep would have to be paid for again."""
 
-    def __init__(self, path: Path | None = None, max_bytes: int = DEFAULT_BYTES) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, path: Path | None = None, max_bytes: int = DEFAULT_BYTES, *, needed: bool = False) -> None:
+        self.max_bytes, self._needed = max_bytes, needed
         self.problem: str | None = None
         self._db: sqlite3.Connection | None = None
         self._pending: dict[str, bytes] = {}
         self._renewed: set[str] = set()
         self._written = time.monotonic()
+        self._lock = threading.RLock()
         self.path = path
         try:
             self.path = path or default_path()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # it is the user's own
             self._db = _open(self.path)
         except (sqlite3.Error, OSError, RuntimeError) as error:
             self._off(error)
@@ -91,8 +96,10 @@ class Cache:
     def get(self, keys: Iterable[str]) -> dict[str, Detections]:
         """What is known of ``keys``."""
         wanted = list(keys)
-        if self._db is None or not wanted:
-            return {}
+        with self._lock:
+            return self._get(self._db, wanted) if self._db is not None and wanted else {}
+
+    def _get(self, db: sqlite3.Connection, wanted: list[str]) -> dict[str, Detections]:
         stale = time.time_ns() - _TOUCH_AFTER
         found: dict[str, Detections] = {}
         try:
@@ -100,7 +107,7 @@ class Cache:
                 some = wanted[start : start + _ASK_AT_ONCE]
                 found.update((key, decode(self._pending[key])) for key in some if key in self._pending)
                 marks = ",".join("?" * len(some))
-                rows = self._db.execute(f"SELECT key, value, used FROM predictions WHERE key IN ({marks})", some)
+                rows = db.execute(f"SELECT key, value, used FROM predictions WHERE key IN ({marks})", some)
                 for key, value, used in rows:
                     try:
                         found[key] = decode(value)
@@ -114,25 +121,31 @@ class Cache:
             return {}
         return found
 
-    def put(self, found: Mapping[str, Detections]) -> None:
-        """Remember ``found``; it reaches the disk at once, or with the next of a quick succession, or at ``close``."""
-        if self._db is None or not found:
-            return
-        self._pending.update((key, encode(value)) for key, value in found.items())
-        try:
-            self._write_if_due()
-        except sqlite3.Error as error:
-            self._off(error)
+    def put(self, found: Mapping[str, Detections], *, at_once: bool = False) -> None:
+        """Remember ``found``; it reaches the disk with the next of a quick succession, or at ``close``, or at once."""
+        with self._lock:
+            if self._db is None or not found:
+                return
+            self._pending.update((key, encode(value)) for key, value in found.items())
+            try:
+                if at_once:
+                    self._write(self._db)
+                else:
+                    self._write_if_due()
+            except sqlite3.Error as error:
+                self._off(error)
 
     def close(self) -> None:
         """Write what is pending."""
-        if self._db is not None:
+        with self._lock:
+            db, self._db = self._db, None
+            if db is None:
+                return
             try:
-                self._write(self._db)
-                self._db.close()
+                self._write(db)
+                db.close()
             except sqlite3.Error as error:
                 self._off(error)
-            self._db = None
 
     def _write_if_due(self) -> None:
         if self._db is not None and time.monotonic() - self._written > _WRITE_EVERY:
@@ -161,6 +174,8 @@ class Cache:
             )
 
     def _off(self, error: Exception) -> None:
+        if self._needed:
+            raise BadData(f"{self.path} cannot be written ({error}); what was answered so far is kept.") from error
         self.problem = f"the prediction cache {self.path} is off: {error}"
         self._pending, self._renewed = {}, set()
         if self._db is not None:

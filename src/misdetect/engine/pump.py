@@ -17,7 +17,7 @@ from misdetect.budget import Budget
 from misdetect.detections import Detections
 from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
 from misdetect.engine.cache import Cache
-from misdetect.engine.requests import Answer, Case, Detect, Gradient, Request, Row, Steps, Study, Trace
+from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
 from misdetect.picture import digest
 from misdetect.protocols import Loss
@@ -31,15 +31,6 @@ _CALL_BYTES = 32 << 20
 _SWITCH = 1e-4
 """Seconds after which a thread that draws and compares gives way to one that talks to the detector: the latter wants
 the interpreter often and briefly, and the detector idles while it waits."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A case that is done: its rows, or the reason it has none."""
-
-    case: Case
-    rows: list[Row]
-    error: str | None = None
 
 
 class CaseSource(Protocol):
@@ -69,6 +60,10 @@ class _Active:
     missing: int = 0
 
 
+Kind = tuple[type, Loss | None]
+"""What goes into one call together: questions of one type, gradients of one loss."""
+
+
 @dataclass(eq=False)
 class _Ask:
     """A distinct question and everyone who waits for its answer."""
@@ -92,6 +87,9 @@ class Pump:
 
     ``stats`` counts: ``queries`` (sent to the detector), ``cached``, ``shared`` (identical questions asked once),
     ``retried``, ``clipped`` (boxes cut to the image) and ``detector_seconds``. ``spent``: the budget ended it.
+
+    ``cache`` remembers answers for later runs and may forget them; ``journal`` is the run's own and holds each answer
+    that cost something on disk before it is used, so that an interrupted run does not pay for it twice.
     """
 
     def __init__(
@@ -101,9 +99,10 @@ class Pump:
         *,
         batch_size: int | None = None,
         cache: Cache | None = None,
+        journal: Cache | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.detector, self.study, self.cache = detector, study, cache
+        self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
         # handing over costs both threads time: a detector that divides a call into batches itself is called less often
         self._per_call = max(self.batch_size, 0 if batch_size else int(getattr(detector, "images_per_call", 0)))
@@ -117,7 +116,8 @@ class Pump:
         self._concurrency = max(1, int(getattr(detector, "concurrency", 1)))
         self._max_active = 4 * self._per_call * (self._concurrency + 1)
         self._pending: dict[str, _Ask] = {}
-        self._queues: dict[type, deque[_Ask]] = {Detect: deque(), Trace: deque(), Gradient: deque()}
+        self._queues: dict[Kind, deque[_Ask]] = {}
+        self._calls: dict[int, float] = {}
         self._remembered: OrderedDict[str, Detections] = OrderedDict()
         self._active: set[_Active] = set()
         self._ready: deque[tuple[_Active, Any]] = deque()
@@ -176,16 +176,21 @@ class Pump:
             executor.shutdown(wait=True, cancel_futures=True)
             for flight in flights:  # answers that came too late for their case still go into the cache
                 self._receive(flight)
-            if self.cache is not None:
-                self.cache.close()
+            for kept in (self.cache, self.journal):
+                if kept is not None:
+                    kept.close()
 
     def _backlog(self) -> bool:
         """Whether enough is asked already to keep the detector busy."""
         return any(len(queue) >= 2 * self._most(kind) for kind, queue in self._queues.items())
 
-    def _most(self, kind: type) -> int:
+    def _most(self, kind: Kind) -> int:
         """Questions of a ``kind`` in one call; the insides of a detector are large, so those go by its own batches."""
-        return self._per_call if kind is Detect else self.batch_size
+        return self._per_call if kind[0] is Detect else self.batch_size
+
+    def longest_call(self) -> float:
+        """Seconds for which the detector has been at the question that it has been at longest; 0 if it is idle."""
+        return perf_counter() - min(list(self._calls.values()), default=perf_counter())
 
     # Cases.
 
@@ -237,7 +242,8 @@ class Pump:
         ask = _Ask(request, key, [(active, slot)])
         if key is not None:
             self._pending[key] = ask
-        queue = self._queues[type(request)]
+        kind = type(request), request.loss if isinstance(request, Gradient) else None
+        queue = self._queues.setdefault(kind, deque())
         (queue.append if first else queue.appendleft)(ask)
 
     def _answer(self, active: _Active, slot: int, answer: Answer | Exception) -> None:
@@ -261,6 +267,8 @@ class Pump:
 
     def _next_batch(self, fill: bool) -> list[_Ask] | None:
         """The next batch; with ``fill`` only a full one. Questions the cache can answer do not take a place in it."""
+        if not self._queues:
+            return None
         kind, queue = max(self._queues.items(), key=lambda item: len(item[1]) / self._most(item[0]))
         most = self._most(kind)
         if not queue or (fill and len(queue) < most):
@@ -268,9 +276,7 @@ class Pump:
         batch: list[_Ask] = []
         while queue and len(batch) < most:
             drawn = [queue.popleft() for _ in range(min(most - len(batch), len(queue)))]
-            known: dict[str, Detections] = {}
-            if kind is Detect and self.cache is not None and self._fingerprint:
-                known = self.cache.get([ask.key for ask in drawn if ask.key])
+            known = self._known([ask.key for ask in drawn if ask.key]) if kind[0] is Detect else {}
             for ask in drawn:
                 if ask.key in known:
                     self.stats["cached"] += 1
@@ -279,13 +285,20 @@ class Pump:
                     batch.append(ask)
         return batch
 
+    def _known(self, keys: list[str]) -> dict[str, Detections]:
+        """What earlier runs, and earlier sittings of this one, were told."""
+        known = {} if self.journal is None else self.journal.get(keys)
+        if self.cache is not None and self._fingerprint:
+            known |= self.cache.get([key for key in keys if key not in known])
+        return known
+
     def _prepare(self, batch: list[_Ask]) -> tuple[list[_Ask], list[Any]]:
         """Render and charge ``batch``: what may really be sent, and its images."""
         images: list[Any] = []
         asks: list[_Ask] = []
         for i, ask in enumerate(batch):
             if len(images) >= self.batch_size and sum(image.nbytes for image in images) > _CALL_BYTES:
-                self._queues[Detect].extendleft(reversed(batch[i:]))
+                self._queues[Detect, None].extendleft(reversed(batch[i:]))
                 break
             try:
                 images.append(ask.request if isinstance(ask.request, Gradient) else ask.request.picture.render())
@@ -302,10 +315,15 @@ class Pump:
         """Runs in the detector's thread: one answer or one exception per image, and what it cost."""
         asks, images = flight.asks, flight.images
         cost: Counter[str] = Counter()
-        started = perf_counter()
+        started = self._calls[id(flight)] = perf_counter()
         answers = self._try(asks, images)
         if isinstance(answers, Exception):  # find out which image it is, and spare the others
             answers = [self._retry(ask, image, answers, cost) for ask, image in zip(asks, images, strict=True)]
+        if self.journal is not None:  # here and now: the thread that hands answers out may be busy
+            told = zip(asks, images, answers, strict=True)
+            checked = [(ask.key, self._check(ask.request, image, answer, Counter())) for ask, image, answer in told]
+            self.journal.put({key: a for key, a in checked if key and isinstance(a, Detections)}, at_once=True)
+        del self._calls[id(flight)]
         cost["detector_seconds"] = perf_counter() - started  # type: ignore[assignment]
         flight.result = answers, cost
 
@@ -330,7 +348,7 @@ class Pump:
             return list(check_batch(ask[type(asks[0].request)](images), len(images)))
         except MisdetectError as error:
             return error
-        except Exception as error:  # whatever a stranger's detector may raise
+        except (Exception, SystemExit) as error:  # whatever a stranger's detector may raise
             return DetectorFailed(f"the detector raised {type(error).__name__}: {str(error)[:300]}")
 
     def _look(self, method: str, asks: list[_Ask], images: list[Any]) -> Any:
@@ -342,16 +360,11 @@ class Pump:
         return described([ask.request.picture for ask in asks if not isinstance(ask.request, Gradient)], images)
 
     def _gradient(self, requests: list[Gradient]) -> list[Any]:
-        by_loss: dict[Loss, list[int]] = {}
-        for i, request in enumerate(requests):
-            by_loss.setdefault(request.loss, []).append(i)
-        results: dict[int, Any] = {}
-        for loss, chosen in by_loss.items():
-            values, slopes = self.detector.gradient(
-                [requests[i].pixels for i in chosen], [requests[i].truth for i in chosen], loss
-            )
-            results.update(zip(chosen, zip(values, slopes, strict=True), strict=True))
-        return [results[i] for i in range(len(requests))]
+        """All of one loss: they share a call."""
+        values, slopes = self.detector.gradient(
+            [request.pixels for request in requests], [request.truth for request in requests], requests[0].loss
+        )
+        return list(zip(values, slopes, strict=True))
 
     def _receive(self, flight: _Flight) -> None:
         """Check what the detector said and hand it to those who asked."""
@@ -359,25 +372,26 @@ class Pump:
             return
         answers, cost = flight.result
         self.stats.update(cost)
-        fresh: dict[str, Detections] = {}
+        checked: list[tuple[_Ask, Answer | Exception]] = []
         for ask, image, answer in zip(flight.asks, flight.images, answers, strict=True):
             if isinstance(answer, BudgetSpent):  # the case stays open: a larger budget resumes it
                 self.spent = True
-                continue
-            checked = self._check(ask.request, image, answer)
-            if isinstance(checked, Detections) and ask.key is not None and self._fingerprint:
-                fresh[ask.key] = checked
-            self._settle(ask, checked)
-        if self.cache is not None:
+            else:
+                checked.append((ask, self._check(ask.request, image, answer, self.stats)))
+        fresh = {ask.key: answer for ask, answer in checked if ask.key and isinstance(answer, Detections)}
+        if self.cache is not None and self._fingerprint:
             self.cache.put(fresh)
+        for ask, answer in checked:
+            self._settle(ask, answer)
 
-    def _check(self, request: Request, image: Any, answer: Any) -> Answer | Exception:
+    def _check(self, request: Request, image: Any, answer: Any, counts: "Counter[str]") -> Answer | Exception:
+        """``answer`` as it may be used, or why it may not; boxes that were cut are counted in ``counts``."""
         if isinstance(answer, Exception):
             return answer if isinstance(answer, MisdetectError) else DetectorFailed(f"the detector failed: {answer}")
         try:
             if isinstance(request, Detect):
                 detections, cut = check_detections(answer, image.shape[0], image.shape[1], len(self.detector.names))
-                self.stats["clipped"] += cut
+                counts["clipped"] += cut
                 return detections
             if isinstance(request, Trace):
                 return check_candidates(answer, len(self.detector.names))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from misdetect.boxes import Floats
 from misdetect.candidates import Candidates
+from misdetect.data.dataset import Dataset
 from misdetect.detections import Detections, Truth
 from misdetect.picture import Picture
 from misdetect.protocols import Loss
@@ -59,8 +60,19 @@ class Case:
     content: Any = field(default=None, repr=False)
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A case that is done: its rows, or the reason it has none, and then the ``image`` that it was about."""
+
+    case: Case
+    rows: Sequence[Row]
+    error: str | None = None
+    image: str | None = None
+
+
 class Study(Protocol):
-    """Turns data into cases and runs one case at a time. It must be picklable: workers get their own copy."""
+    """Turns data into cases and runs one case at a time. It must be picklable: workers get their own copy. One whose
+    cases are not called by their image also has ``image_of(case)``, for documents that name what failed."""
 
     @property
     def name(self) -> str:
@@ -70,6 +82,15 @@ class Study(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Columns of its rows; the engine adds ``case_index``, ``case``, ``row`` and ``error``."""
+        ...
+
+    @property
+    def data(self) -> Dataset:
+        """What it looks at."""
+        ...
+
+    def settings(self) -> Mapping[str, Any]:
+        """What decides its rows beside data and detector: JSON-able, for ``run.json``."""
         ...
 
     def cases(self) -> Iterable[Case | None]:

@@ -1,96 +1,183 @@
 """``Run``: a directory that holds everything a run found, and is its only state.
 
-``run.json`` says what was run; ``parts/*.parquet`` hold the rows of whole cases, written under a temporary name, synced
-and renamed, never changed. A case is done when a part lists it, so a run killed at any moment resumes where its parts
-end. DuckDB reads the parts for every view.
+``run.json`` says what was run; ``parts/*.parquet`` (``engine.parts``) hold the rows of whole cases, written under a
+temporary name, synced and renamed, never changed. A case is done when a part lists it, so a run killed at any moment
+resumes where its parts end. Both carry checksums: what is not as it was written is named, and nothing is read from it.
 """
 
 import contextlib
 import fcntl
 import glob
 import json
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from misdetect.engine.pump import Finished
+from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
+from misdetect.engine.about import RUN_JSON as RUN_JSON
+from misdetect.engine.parts import Part, look, number_of, part_files, ranges, survey, unfinished_files, write_part
+from misdetect.engine.requests import Case, Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
-from misdetect.files import write_atomically
-from misdetect.picture import digest
 
-_DONE = b"misdetect.cases"
+DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
 _OWN_COLUMNS = [
     pa.field("case_index", pa.int64(), nullable=False),
     pa.field("case", pa.string(), nullable=False),
     pa.field("row", pa.int32(), nullable=False),
     pa.field("error", pa.string()),
+    pa.field("error_image", pa.string()),
 ]
 FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
+_COUNTED = 10**7
+"""Cases beyond which a message does not list them."""
 
 
 class Run:
-    """A run directory, opened for reading (``Run.open``) or for writing (``Run.start``)."""
+    """A run directory, opened for reading (``Run.open``) or for writing (``Run.start``). ``about`` is its run.json;
+    ``new``: it was begun by this ``start``; ``repaired`` says what this ``start`` moved out of the way."""
 
-    def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self.path = path
-        self.document = dict(document)
+        self.about = dict(about)
+        self.new = False
+        self.repaired: tuple[str, ...] = ()
         self._schema: pa.Schema | None = None
         self._lock: IO[str] | None = None
+        self._looked: dict[Path, Part | str] = {}
+        self._good: list[Part] = []
         self._buffer: list[Finished] = []
         self._rows = 0
         self._flushed = time.monotonic()
-        self._next_part = 1 + max((int(p.stem.split("-")[1]) for p in self._parts()), default=0)
+        self._next_part = 1 + max(map(number_of, part_files(path / PARTS)), default=0)
 
     @classmethod
     def open(cls, path: Path | str) -> "Run":
         """An existing run, for reading."""
-        path = Path(path)
-        try:
-            document = json.loads((path / "run.json").read_text())
-        except FileNotFoundError:
-            raise BadData(f"{path} is not a run directory: it has no run.json.") from None
-        except (ValueError, OSError) as error:
-            raise BadData(f"{path / 'run.json'} cannot be read: {error}.") from None
-        return cls(path, document)
+        return cls(Path(path), read_about(Path(path)))
 
     @classmethod
-    def start(cls, path: Path | str, identity: Mapping[str, Any], schema: pa.Schema, **provenance: Any) -> "Run":
+    def start(
+        cls,
+        path: Path | str,
+        identity: Mapping[str, Any],
+        schema: pa.Schema,
+        *,
+        repair: bool = False,
+        **provenance: Any,
+    ) -> "Run":
         """Create ``path``, or resume it if it holds the same run.
 
-        ``identity`` is what decides the rows (study, settings, detector, data, seed); ``provenance`` is the rest of
-        ``run.json`` (command, versions). A directory that holds another run is refused, naming what differs.
+        ``identity`` is what decides the rows (``engine.identity``); ``provenance`` is the rest of ``run.json``
+        (command, versions). A directory that holds another run is refused, naming what differs; so is one that is
+        damaged, unless it is to be ``repair``ed: then what cannot be used is moved to ``damaged/``.
         """
         path = Path(path)
         identity = json.loads(json.dumps(identity, sort_keys=True))
-        if (path / "run.json").exists():
-            run = cls.open(path)
-            found = run.document.get("identity", {})
-            if found != identity:
-                raise RunMismatch(f"{path} holds another run ({_difference(found, identity)}); choose another --out.")
-            run._take_lock()
+        about = {"format": FORMAT, "id": identity_id(identity), "identity": identity, "cases": None, **provenance}
+        run = _existing(path, identity, repair)
+        if run is None:
+            run = cls(path, about)
+            run._begin()
         else:
-            if path.exists() and (not path.is_dir() or any(p.name != ".lock" for p in path.iterdir())):
-                raise RunMismatch(f"{path} exists and is not a run directory; choose another --out.")
-            (path / "parts").mkdir(parents=True, exist_ok=True)
-            run = cls(path, {"identity": identity, "id": digest(json.dumps(identity, sort_keys=True)), **provenance})
             run._take_lock()
-            write_atomically(path / "run.json", (json.dumps(run.document, sort_keys=True, indent=2) + "\n").encode())
         run._schema = pa.schema(_OWN_COLUMNS + list(schema))
+        try:
+            for left in unfinished_files(path / PARTS):
+                left.unlink(missing_ok=True)
+            if repair:
+                run._repair(about)
+            run._parts()
+        except BaseException:
+            run._release()
+            raise
         return run
 
+    def _begin(self) -> None:
+        """Make the directory, or none of it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        self.new = True
+        try:
+            write_about(self.path, self.about)
+        except BaseException:
+            self.discard()
+            self._release()
+            raise
+
+    def _repair(self, about: Mapping[str, Any]) -> None:
+        """Move what is damaged out of the way."""
+        moved = []
+        try:
+            read_about(self.path)
+        except BadData:
+            moved += self._move_away(self.path / RUN_JSON)
+            self.about = dict(about)
+            write_about(self.path, self.about)
+        for part in self._survey()[1]:
+            moved += self._move_away(part)
+        if moved:
+            self.repaired = (f"{', '.join(moved)} could not be used and went to {self.path / DAMAGED}.",)
+
+    def _move_away(self, path: Path) -> list[str]:
+        """Move ``path`` to ``damaged/``; its name, or nothing where it does not exist."""
+        if not os.path.lexists(path):
+            return []
+        (self.path / DAMAGED).mkdir(exist_ok=True)
+        target, number = self.path / DAMAGED / path.name, 1
+        while os.path.lexists(target):
+            number += 1
+            target = target.with_name(f"{path.name}.{number}")
+        os.replace(path, target)
+        self._looked.pop(path, None)
+        return [path.name]
+
+    @property
+    def study(self) -> str:
+        """Which study this is a run of."""
+        return str(self.about["identity"]["study"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that decided its rows."""
+        return dict(self.about["identity"]["settings"])
+
+    @property
+    def cases(self) -> int | None:
+        """How many cases it has in all; ``None`` as long as that is not known."""
+        return None if self.about["cases"] is None else int(self.about["cases"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its cases are done."""
+        return self.cases is not None and len(self.done()) == self.cases
+
+    def note(self, **more: Any) -> None:
+        """Add to ``run.json`` what is not part of the identity."""
+        if any(self.about.get(name) != value for name, value in more.items()):
+            self.about |= json.loads(json.dumps(more))
+            write_about(self.path, self.about)
+
     def done(self) -> set[int]:
-        """Indices of the cases that are finished."""
-        finished: set[int] = set()
+        """Indices of the cases that are finished, those that failed among them."""
+        return {index for part in self._parts() for index in part.done}
+
+    def failed(self) -> set[int]:
+        """Indices of the cases that failed, and did not succeed when they were asked again."""
+        found: set[int] = set()
         for part in self._parts():
-            metadata = pq.read_schema(part).metadata or {}
-            finished.update(json.loads(metadata[_DONE]))
-        return finished
+            found = (found - part.done) | part.failed
+        return found
+
+    def ever_failed(self) -> set[int]:
+        """Indices of the cases that failed once, whatever became of them later."""
+        return {index for part in self._parts() for index in part.failed}
 
     def add(self, finished: Finished, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         """Take down a finished case; it reaches the disk within ``flush_seconds``."""
@@ -105,43 +192,86 @@ class Run:
         if not self._buffer:
             return
         assert self._schema is not None, "only a started run is written to"
-        table = _table(self._buffer, self._schema)
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        write_atomically(self.path / "parts" / f"part-{self._next_part:06d}.parquet", sink.getvalue().to_pybytes())
-        self._next_part += 1
+        done = [item.case.index for item in self._buffer]
+        failed = [item.case.index for item in self._buffer if item.error is not None]
+        self._write_part(_table(self._buffer, self._schema), done, failed)
         self._buffer, self._rows = [], 0
+
+    def add_table(self, rows: pa.Table, cases: Sequence[Case]) -> None:
+        """Write down all of ``cases`` at once, as one part: for a study that has its rows as columns. ``case_index``
+        says which of ``cases`` a row is of; rows are in the order of cases."""
+        assert self._schema is not None, "only a started run is written to"
+        of_case = rows["case_index"].to_numpy()
+        own = {
+            "case_index": pa.array(of_case, pa.int64()),
+            "case": pa.array([case.id for case in cases], pa.string()).take(pa.array(of_case)),
+            "row": pa.array(np.arange(len(of_case)) - np.searchsorted(of_case, of_case), pa.int32()),
+            **{name: pa.nulls(len(of_case), pa.string()) for name in ("error", "error_image")},
+        }
+        columns = [own[name] if name in own else rows[name] for name in self._schema.names]
+        self._write_part(pa.table(columns, schema=self._schema), [case.index for case in cases], [])
+
+    def _write_part(self, table: pa.Table, done: list[int], failed: list[int]) -> None:
+        part = write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed)
+        self._looked[part.path] = part
+        self._next_part += 1
 
     def close(self) -> None:
         """Flush and let others write."""
-        self.flush()
+        try:
+            self.flush()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def discard(self) -> None:
         """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        for path in (*self._parts(), self.path / "run.json", self.path / ".lock"):
+        journal = (JOURNAL + suffix for suffix in ("", "-wal", "-shm"))
+        own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
+        for path in (*part_files(self.path / PARTS), *own):
             path.unlink(missing_ok=True)
-        for folder in (self.path / "parts", self.path):
+        for folder in (self.path / PARTS, self.path):
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
                 folder.rmdir()
 
-    def query(self, sql: str, parameters: Iterable[Any] = ()) -> pa.Table:
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
+        with self._database() as database:
+            return database.sql(sql, params=parameters or None).to_arrow_table()
+
+    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """The same, some ``rows`` at a time: for more than should be in memory at once."""
+        with self._database() as database:
+            yield from database.sql(sql).to_arrow_reader(rows)
+
+    @contextlib.contextmanager
+    def _database(self) -> "Iterator[duckdb.DuckDBPyConnection]":
+        """A database with the views ``rows`` and ``errors``."""
+        parts = self._parts()
         database = duckdb.connect()
         try:
-            if self._parts():
-                folder = glob.escape(str(self.path / "parts")).replace("'", "''")
-                everything = f"read_parquet('{folder}/part-*.parquet')"
+            if parts:
+                names = ("'" + glob.escape(str(part.path)).replace("'", "''") + "'" for part in parts)
+                everything = f"read_parquet([{', '.join(names)}])"
             else:
                 database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
                 everything = "nothing"
-            database.execute(f"CREATE VIEW rows AS SELECT * EXCLUDE (error) FROM {everything} WHERE error IS NULL")
+            failed = pa.table({"index": pa.array(sorted(self.failed()), pa.int64())})
+            database.register("failed", failed)
             database.execute(
-                f'CREATE VIEW errors AS SELECT case_index, "case", error FROM {everything} WHERE error IS NOT NULL'
+                f"CREATE VIEW rows AS SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
             )
-            return database.sql(sql, params=list(parameters)).to_arrow_table()
+            # a case that was asked again and failed again has several rows; which of its errors is told does not matter
+            database.execute(
+                f'CREATE VIEW errors AS SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
+                f"any_value(error_image) AS image "
+                f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
+            )
+            yield database
         finally:
             database.close()
 
@@ -150,14 +280,43 @@ class Run:
         return self.query("SELECT * FROM rows ORDER BY case_index, row")
 
     def errors(self) -> pa.Table:
-        """``case_index``, ``case`` and ``error`` of the cases that failed, in order."""
+        """``case_index``, ``case``, ``error`` and ``image`` of the cases that failed, in order."""
         return self.query("SELECT * FROM errors ORDER BY case_index")
 
-    def _parts(self) -> list[Path]:
-        return sorted((self.path / "parts").glob("part-*.parquet"))
+    def _parts(self) -> list[Part]:
+        """The parts, each looked at once. One that cannot be used is an error: what it holds is not known."""
+        if set(self._files()) != {part.path for part in self._good}:
+            self._good, bad = self._survey()
+            if bad:
+                raise BadData(self._damage(bad))
+        return self._good
+
+    def _files(self) -> list[Path]:
+        folder = self.path / PARTS
+        return [folder] if os.path.lexists(folder) and not folder.is_dir() else part_files(folder)
+
+    def _survey(self) -> tuple[list[Part], dict[Path, str]]:
+        there = self._files()
+        for path in there:
+            if path not in self._looked:
+                self._looked[path] = look(path, self.about["id"])
+        return survey({path: self._looked[path] for path in there}, self._schema)
+
+    def _damage(self, bad: Mapping[Path, str]) -> str:
+        """The sentence that names the first of the parts that cannot be used, and the cases that it costs."""
+        listed = [part.done for path, part in self._looked.items() if path in bad and isinstance(part, Part)]
+        known = self.cases is not None and self.cases <= _COUNTED
+        all_cases: frozenset[int] = frozenset(range(self.cases or 0)) if known else frozenset().union(*listed)
+        lost = all_cases.difference(*(part.done for part in self._good))
+        path, why = next(iter(bad.items()))
+        others = f" (and {len(bad) - 1} more cannot be used)" if len(bad) > 1 else ""
+        cost = f"asks again about {len(lost)} cases ({ranges(lost)})" if lost else "asks again about its cases"
+        if known and not lost:
+            cost = "has nothing to ask again"
+        return f"{path} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
 
     def _take_lock(self) -> None:
-        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 - held until close
+        self._lock = open(self.path / LOCK, "w")  # noqa: SIM115 - held until close
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -173,11 +332,41 @@ def _table(finished: list[Finished], schema: pa.Schema) -> pa.Table:
     for item in finished:
         own = {"case_index": item.case.index, "case": item.case.id}
         if item.error is not None:
-            rows.append({**own, "row": 0, "error": item.error})
+            rows.append({**own, "row": 0, "error": item.error, "error_image": item.image})
         else:
             rows.extend({**row, **own, "row": i} for i, row in enumerate(item.rows))
-    done = json.dumps([item.case.index for item in finished]).encode()
-    return pa.Table.from_pylist(rows, schema=schema.with_metadata({_DONE: done}))
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _existing(path: Path, identity: Mapping[str, Any], repair: bool) -> Run | None:
+    """The run in ``path`` to go on with, or ``None`` where there is nothing yet."""
+    if os.path.lexists(path / RUN_JSON):
+        try:
+            run = Run.open(path)
+        except BadData:
+            if not (repair and _has_parts_of(path, identity)):
+                raise
+            return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
+        found = run.about["identity"]
+        if found != identity:
+            raise RunMismatch(f"{path} holds another run ({_difference(found, identity)}); choose another --out.")
+        return run
+    if os.path.lexists(path) and not (path.is_dir() and _is_begun(path)):
+        if repair and _has_parts_of(path, identity):
+            return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
+        raise RunMismatch(f"{path} exists and is not a run directory; choose another --out.")
+    return None
+
+
+def _has_parts_of(path: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether something in ``path`` shows that the run was there: without that nothing of it is touched."""
+    return any(isinstance(look(part, identity_id(identity)), Part) for part in part_files(path / PARTS))
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether a folder holds nothing but what a run leaves that was killed while it was being made or discarded."""
+    inside = {entry.name for entry in path.iterdir()} - {LOCK, f".{RUN_JSON}.writing"}
+    return not inside or (inside == {"parts"} and not any((path / "parts").iterdir()))
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:

@@ -19,12 +19,14 @@ from misdetect.masks import Masks
 
 @dataclass(frozen=True)
 class ImageRow:
-    """What is kept of one image: its file name (or id), its id in results files, its size in pixels."""
+    """What is kept of one image: its file name (or id), its id in results files, its size in pixels, its sample's id
+    where it has one."""
 
     name: str
     image_id: int | str
     width: int
     height: int
+    sample: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +135,8 @@ def truth_columns(dataset: Dataset, *, masks: bool = False) -> TruthColumns:
 
     return TruthColumns(
         images=tuple(
-            ImageRow(s.file_name or s.id, s.image_id if s.image_id != "" else s.id, s.width, s.height) for s in samples
+            ImageRow(s.file_name or s.id, s.image_id if s.image_id != "" else s.id, s.width, s.height, s.id)
+            for s in samples
         ),
         names=dataset.names,
         image=np.repeat(np.arange(len(samples)), lengths).astype(np.int64),

@@ -77,8 +77,9 @@ class Change:
         return self.type != EXTRA or same_extra(self.label, self.box, other.label, other.box)
 
 
-def same_extra(label: int, box: Sequence[float], other_label: int, other_box: Sequence[float]) -> bool:
-    """Whether two extra detections on one background are one: the same class, an IoU of at least one half."""
+def same_extra(label: int | str, box: Sequence[float], other_label: int | str, other_box: Sequence[float]) -> bool:
+    """Whether two extra detections on one background are one: the same class (by number or by name), an IoU of at least
+    one half."""
     return label == other_label and float(iou([box], [other_box])[0, 0]) >= 0.5
 
 
@@ -112,12 +113,26 @@ def standing(boxes: Floats, labels: Ints, found: Detections, least: float) -> Fl
 
 
 @dataclass(frozen=True, eq=False)
+class Fates:
+    """Who became what: ``found`` ``[M]`` are the detections above the threshold on the synthetic image, ``own`` ``[M]``
+    those of the inserted object itself; ``partner`` of each original ``[N]`` and ``now`` of each change ``[K]`` are the
+    rows of ``found`` that they continue as, -1 for none."""
+
+    found: Detections
+    own: Bools
+    partner: Ints
+    now: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """What an inserted object did: each of the ``changes``, originals first, in their order; and ``standing`` ``[N]``,
-    the best score that each of the background's detections still has, at any threshold, 0 if none."""
+    """What an inserted object did: each of the ``changes``, originals first, in their order; ``standing`` ``[N]``, the
+    best score that each of the background's detections still has, at any threshold, 0 if none; and, where there are
+    changes, the ``fates`` behind them."""
 
     changes: list[Change]
     standing: Floats
+    fates: Fates | None = None
 
 
 def judge(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> Verdict:
@@ -139,7 +154,22 @@ def judge(before: Detections, after: Detections, pasted: Sequence[float], oracle
         return Verdict([], left)
     faint = before[before.scores < oracle.score], after[kept & ~above]
     between = overlap[np.ix_(firm, found)]
-    return Verdict(_changes(before[firm], after[found], *faint, between, originals, partners, oracle), left)
+    changes, now = _changes(before[firm], after[found], *faint, between, originals, partners, oracle)
+    return Verdict(changes, left, _fates(after[above], kept[above], len(firm), originals, partners, changes, now))
+
+
+def _fates(
+    seen: Detections, kept: Bools, firm: int, originals: Ints, partners: Ints, changes: list[Change], now: list[int]
+) -> Fates:
+    """``partners`` and ``now`` count those that are ``kept``; here they become rows of all that is ``seen``."""
+    place = np.append(np.flatnonzero(kept), -1)
+    places = place[np.array(now, dtype=np.int64)]
+    partner = np.full(firm, -1, dtype=np.int64)
+    partner[originals] = place[partners]
+    for change, row in zip(changes, places.tolist(), strict=True):
+        if change.type != EXTRA:
+            partner[change.thing] = row
+    return Fates(seen, ~kept, partner, places)
 
 
 def compare(before: Detections, after: Detections, pasted: Sequence[float], oracle: Oracle) -> list[Change]:
@@ -156,19 +186,21 @@ def _changes(
     originals: Ints,
     partners: Ints,
     oracle: Oracle,
-) -> list[Change]:
-    """What became of the originals in ``reference`` and where ``found`` comes from, given who is whose partner."""
+) -> tuple[list[Change], list[int]]:
+    """What became of the originals in ``reference`` and where ``found`` comes from, given who is whose partner; and
+    which of ``found`` each change is about now, -1 for none."""
     lost = np.setdiff1d(np.arange(len(reference)), originals)
     spare = np.setdiff1d(np.arange(len(found)), partners)
-    changes, used = _lost(reference, found, faint_after, overlap, lost, spare, oracle)
+    changes, now = _lost(reference, found, faint_after, overlap, lost, spare, oracle)
     weakest = _weakest_kept(found, partners)
-    for i in spare[~np.isin(spare, used)].tolist():
+    for i in spare[~np.isin(spare, now)].tolist():
         label, score = int(found.labels[i]), float(found.scores[i])
         was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], faint_before, oracle.iou)[0])
         counts = oracle.strict or score > weakest.get(label, np.inf)
         flickers = score < oracle.high or was > oracle.low
         changes.append(Change(EXTRA, -1, label, -1, _box(found, i), was, score, flickers, counts))
-    return changes
+        now.append(i)
+    return changes, now
 
 
 def _voc_match(possible: Floats, scores: Floats) -> tuple[Ints, Ints]:
@@ -191,23 +223,23 @@ def _lost(
     spare: Ints,
     oracle: Oracle,
 ) -> tuple[list[Change], list[int]]:
-    """What became of the originals that nothing matches, and which of ``found`` that accounts for."""
-    changes, used = [], list[int]()
-    residue = standing(reference.boxes[lost], reference.labels[lost], faint, oracle.iou)
-    for i, left in zip(lost.tolist(), residue.tolist(), strict=True):
+    """What became of the originals that nothing matches, and which of ``found`` took the place of each, or -1."""
+    changes, now = [], list[int]()
+    score_left = standing(reference.boxes[lost], reference.labels[lost], faint, oracle.iou)
+    for i, left in zip(lost.tolist(), score_left.tolist(), strict=True):
         label, score = int(reference.labels[i]), float(reference.scores[i])
-        free = np.array([j for j in spare.tolist() if j not in used], dtype=np.int64)
+        free = np.array([j for j in spare.tolist() if j not in now], dtype=np.int64)
         same = found.labels[free] == label
         near = np.where(same, overlap[i, free] >= oracle.near, overlap[i, free] >= oracle.iou)
-        type_, became = MISSED, -1
+        type_, became, other = MISSED, -1, -1
         if near.any():
             other = int(free[np.argmax(np.where(near, overlap[i, free], -1.0))])
-            used.append(other)
             renamed = int(found.labels[other]) != label
             type_, became = (RENAMED, int(found.labels[other])) if renamed else (MOVED, -1)
         flickers = score < oracle.high or left > oracle.low
         changes.append(Change(type_, i, label, became, _box(reference, i), score, left, flickers, True))
-    return changes, used
+        now.append(other)
+    return changes, now
 
 
 def _weakest_kept(found: Detections, partners: Ints) -> dict[int, float]:

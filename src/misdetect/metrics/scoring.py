@@ -1,36 +1,29 @@
-"""The score of stored predictions: COCO's AP and AR, TIDE, the same per class and per image, and a row per object.
+"""The score of stored predictions: COCO's AP and AR, TIDE, the same per class and per image.
 
 Joins ``ap`` and ``tide`` into one JSON-able document with every cap and threshold beside the numbers. It reads no files
-and draws nothing: see ``cli/score.py``. Undefined values are ``None``.
+and draws nothing: see ``studies/score``. Undefined values are ``None``.
 """
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from misdetect.boxes import Bools, Ints
-from misdetect.errors import BadArray, BadSpec
+from misdetect.errors import BadArray
 from misdetect.metrics import tide
 from misdetect.metrics.ap import AREA_RANGES, IOU_THRESHOLDS, ApResult, average_precision
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
-from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, TRUTH_TYPES, Assignment, TideResult, TideSettings
+from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, Assignment, TideResult, TideSettings
 
-ROW_SUFFIXES = (".parquet", ".csv", ".json")
 FALSE = (tide.CLS, tide.LOC, tide.BOTH, tide.DUPE, tide.BKG)
 LOST = (tide.COVERED_CLS, tide.COVERED_LOC, tide.MISS)
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Everything computed for one set of predictions; ``document`` and ``rows`` are views of it."""
+    """Everything computed for one set of predictions; ``document`` is a view of it."""
 
     truth: TruthColumns
     detections: DetectionColumns
@@ -69,9 +62,10 @@ class Score:
         """Every cap and threshold behind the numbers."""
         return {
             "area_ranges": {name: list(bounds) for name, bounds in AREA_RANGES.items()},
+            "detection_caps": [min(1, self.max_detections), min(10, self.max_detections), self.max_detections],
             "iou_thresholds": list(IOU_THRESHOLDS),
             "iou_type": "segm" if self.masks else "bbox",
-            "max_detections": [min(1, self.max_detections), min(10, self.max_detections), self.max_detections],
+            "max_detections": self.max_detections,
             "max_detections_per": "image and class",
             "recall_thresholds": len(tide.RECALLS),
             "tide_background_iou": self.tide_settings.background,
@@ -103,7 +97,7 @@ class Score:
                 "objects": objects[c],
                 "tide": {k: _known(v[c]) if objects[c] else None for k, v in self.tide.delta_by_class.items()},
             }
-            for c, name in enumerate(_distinct(t.names))
+            for c, name in enumerate(distinct(t.names))
         }
 
     def worst_images(self, count: int | None = 10) -> list[dict[str, Any]]:
@@ -183,36 +177,6 @@ class Score:
             f"tidecv counts (errors first) and {other[worst]:.2f} in the file's order (--tide-ties file)."
         ]
 
-    def rows(self) -> pa.Table:
-        """One row per truth and per detection, each exactly once; see docs/score.md for the columns."""
-        t, d, a = self.truth, self.detections, self.assignment
-        names = np.array([*t.names, ""], dtype=object)
-        image_names = np.array([r.name for r in t.images] + [""], dtype=object)[:-1]
-        numbered = all(isinstance(r.image_id, int) for r in t.images)
-        image_ids = np.array([r.image_id if numbered else str(r.image_id) for r in t.images] + [0], dtype=object)[:-1]
-        image = np.concatenate([t.image, d.image])
-        boxes = np.concatenate([t.boxes, d.boxes])
-        linked = np.concatenate([a.detection_of, a.truth_of])
-        partner = np.concatenate([_pick(d.ids, a.detection_of), _pick(t.ids, a.truth_of)])
-        tides = np.concatenate([np.array(TRUTH_TYPES)[a.truth_type], np.array(DETECTION_TYPES)[a.detection_type]])
-        absent = np.arange(len(image)) < len(t)
-        return pa.table(
-            {
-                "kind": pa.array(np.where(absent, "truth", "detection").tolist(), pa.string()),
-                "image": pa.array(image_names[image].tolist(), pa.string()),
-                "image_id": pa.array(image_ids[image].tolist(), pa.int64() if numbered else pa.string()),
-                "id": np.concatenate([t.ids, d.ids]),
-                "label": pa.array(names[np.concatenate([t.label, d.label])].tolist(), pa.string()),
-                **{name: boxes[:, i] for i, name in enumerate(("x0", "y0", "x1", "y1"))},
-                "score": pa.array(np.concatenate([np.zeros(len(t)), d.scores]), mask=absent),
-                "tide": pa.array(tides.tolist(), pa.string()),
-                "matched_id": pa.array(partner, mask=linked < 0),
-                "iou": np.concatenate([a.truth_overlap, a.overlap]),
-                "area": np.concatenate([t.areas, d.areas]),
-                "crowd": np.concatenate([t.crowd, np.zeros(len(d), np.bool_)]),
-            }
-        )
-
 
 def score(
     truth: TruthColumns,
@@ -221,61 +185,38 @@ def score(
     masks: bool = False,
     max_detections: int = 100,
     tide_settings: TideSettings | None = None,
+    assignment: Assignment | None = None,
 ) -> Score:
     """Score ``detections`` against ``truth``: by boxes, or by ``masks`` where both sides have segments.
 
     ``max_detections`` caps AP and AR per image and class (COCO); ``TideSettings.cap`` caps TIDE per image (tidecv).
+    ``assignment``: that of TIDE, where it is known already.
     """
-    if masks and (truth.segments is None or detections.segments is None):
-        side = "truth" if truth.segments is None else "predictions"
-        raise BadArray(f"Scoring masks needs a mask for every object and detection; the {side} have boxes without one.")
-    if not masks:
-        truth, detections = replace(truth, segments=None), replace(detections, segments=None)
+    truth, detections = compared_by(masks, truth, detections)
     settings = tide_settings or TideSettings()
     ap = average_precision(truth, detections, max_detections=max_detections, masks=masks)
-    assignment = tide.assign(truth, detections, settings)
+    assignment = assignment or tide.assign(truth, detections, settings)
     result = tide.costs(assignment, truth, detections, settings)
     return Score(truth, detections, masks, max_detections, ap, settings, assignment, result)
 
 
-def check_rows_file(path: Path) -> None:
-    """Refuse, before anything is computed, a file that rows cannot be written to."""
-    if path.suffix.lower() not in ROW_SUFFIXES:
-        raise BadSpec(f"Rows can be written to {', '.join(ROW_SUFFIXES)} files. Got {path.name!r}.")
-    if not path.parent.is_dir():
-        raise BadSpec(f"Rows cannot be written to {str(path)!r}: there is no folder {str(path.parent)!r}.")
-
-
-def write_rows(table: pa.Table, path: Path) -> None:
-    """Write rows as Parquet, CSV or JSON (a list of objects), by the file's suffix; the file appears when complete."""
-    check_rows_file(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if path.suffix.lower() == ".parquet":
-            pa.parquet.write_table(table, partial)
-        elif path.suffix.lower() == ".csv":
-            pa.csv.write_csv(table, partial)
-        else:
-            partial.write_text(json.dumps(table.to_pylist(), allow_nan=False), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise BadSpec(f"Rows cannot be written to {str(path)!r}: {error.strerror or error}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _pick(ids: Ints, index: Ints) -> Ints:
-    """``ids[index]``, 0 where ``index`` is -1."""
-    found = np.zeros(len(index), dtype=np.int64)
-    found[index >= 0] = ids[index[index >= 0]]
-    return found
+def compared_by(
+    masks: bool, truth: TruthColumns, detections: DetectionColumns
+) -> tuple[TruthColumns, DetectionColumns]:
+    """Both sides with their segments, which must be there, or (without ``masks``) without."""
+    if masks and (truth.segments is None or detections.segments is None):
+        side = "truth" if truth.segments is None else "predictions"
+        raise BadArray(f"Scoring masks needs a mask for every object and detection; the {side} have boxes without one.")
+    if masks:
+        return truth, detections
+    return replace(truth, segments=None), replace(detections, segments=None)
 
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def distinct(names: Sequence[str]) -> list[str]:
     """Names usable as keys: a name that occurs twice gets its label index."""
     twice = {n for n in names if list(names).count(n) > 1}
     return [f"{n} ({i})" if n in twice else n for i, n in enumerate(names)]

@@ -14,10 +14,13 @@ import numpy as np
 from misdetect.boxes import Bools, Floats, Ints, coverage, gaps, iou, match
 from misdetect.detections import Detections
 from misdetect.errors import BadSpec
+from misdetect.metrics.matching import overlap_of_pairs
 
 Own = Literal["minus-one", "matched", "ignore-class"]
 OWN: tuple[Own, ...] = get_args(Own)
 KEPT, MOVED, RENAMED, LOST = OUTCOMES = ("kept", "moved", "renamed", "lost")
+PART = 0.5
+"""A detection with at least this share of its box inside T's box lies on a part of T, if it continues no original."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
+class Boxes:
     """Some of a detector's ``boxes`` ``[N, 4]`` with ``scores`` and ``labels`` ``[N]``: ``Detections`` whose checks
     need not be repeated at each of thousands of positions."""
 
@@ -58,11 +61,11 @@ class Found:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __getitem__(self, some: slice | Bools) -> "Found":
-        return Found(self.boxes[some], self.scores[some], self.labels[some])
+    def __getitem__(self, some: slice | Bools) -> "Boxes":
+        return Boxes(self.boxes[some], self.scores[some], self.labels[some])
 
     @classmethod
-    def joined(cls, images: Sequence[Detections]) -> "Found":
+    def joined(cls, images: Sequence[Detections]) -> "Boxes":
         """The detections of all ``images``, one after the other."""
         boxes, scores, labels = zip(*((one.boxes, one.scores, one.labels) for one in images), strict=True)
         return cls(np.concatenate(boxes), np.concatenate(scores), np.concatenate(labels))
@@ -72,15 +75,15 @@ class Found:
 class Originals:
     """What happened to each of the ``N`` original detections: ``outcome`` (``OUTCOMES``), ``partner`` the index in D_xy
     of what it has become or -1, ``iou`` with it (0 if lost), ``coverage`` by T's box, ``distance`` in pixels from T's
-    box (0 where they touch), ``residue`` the best score below the threshold that its class still has in its place, and
-    ``flickers``: gone, but there at some threshold within the margin."""
+    box (0 where they touch), ``score_left`` the best score below the threshold that its class still has in its place,
+    and ``flickers``: gone, but there at some threshold within the margin."""
 
     outcome: tuple[str, ...]
     partner: Ints
     iou: Floats
     coverage: Floats
     distance: Floats
-    residue: Floats
+    score_left: Floats
     flickers: Bools
 
 
@@ -89,21 +92,30 @@ class Comparison:
     """One position of T. ``before`` D_∅ and ``after`` D_xy, both above the threshold; ``score`` is S, ``agnostic`` S
     with edges between all classes, ``least`` and ``least_agnostic`` the smallest IoU an original has with its partner
     (the reading of Table I's caption), ``settled`` and ``settled_least`` the same without changes that only flicker.
-    ``new``: which of ``after`` continue no original; ``own``: which lie on T."""
+    ``new``: which of ``after`` continue no original of their class (so what an original was renamed to is among them);
+    ``blinks``: which of these are no change at some threshold within the margin; ``own``: which lie on T; ``on_parts``:
+    which lie on T or on a part of it (``PART``) and continue no original of any class. ``scene`` is S of all originals
+    with the detections of ``on_parts`` taken out and nothing subtracted, whatever ``rules.own`` says: the effect of T
+    on the scene, apart from what is detected on T itself. ``scene_settled`` is the same without changes that only
+    flicker."""
 
-    before: Found
-    after: Found
+    before: Boxes
+    after: Boxes
     score: float
     agnostic: float
     least: float
     least_agnostic: float
     settled: float
     settled_least: float
+    scene: float
+    scene_settled: float
     coverage: float
     new_classes: Ints
     originals: Originals
     new: Bools
+    blinks: Bools
     own: Bools
+    on_parts: Bools
     confidence: float
     """the best score, at any threshold, of T's own class on T; 0 where there is none"""
 
@@ -137,31 +149,38 @@ def compare_all(
     if not edited:
         return []
     firm = clean.scores >= rules.score
-    clean_found, found = Found.joined([clean]), Found.joined(edited)
+    clean_found, found = Boxes.joined([clean]), Boxes.joined(edited)
     before, faint = clean_found[firm], clean_found[~firm]
     position = np.repeat(np.arange(len(edited)), [len(one) for one in edited])
-    on_t = iou(found.boxes, t_boxes)[np.arange(len(found)), position]
+    t_boxes = np.asarray(t_boxes, dtype=np.float64)
+    on_t = overlap_of_pairs(found.boxes, t_boxes[position], np.zeros(len(found), np.bool_))
     overlap = iou(before.boxes, found.boxes)
     same_class = before.labels[:, None] == found.labels
     strong = found.scores >= rules.score
     all_bounds, bounds = _bounds(position, len(edited)), _bounds(position[strong], len(edited))
-    residue = ((overlap >= rules.on_t) & same_class & ~strong) * found.scores
+    score_left = ((overlap >= rules.on_t) & same_class & ~strong) * found.scores
     confidence = ((on_t >= rules.on_t) & (found.labels == t_label)) * found.scores
     covered, distance = coverage(before.boxes, t_boxes), gaps(before.boxes, t_boxes)
     after, overlap, same_class = found[strong], overlap[:, strong], same_class[:, strong]
     own = own_detections(overlap, on_t[strong], rules.on_t)
+    inside = overlap_of_pairs(after.boxes, t_boxes[position[strong]], np.ones(len(after), np.bool_)) >= PART
     edges = _Edges.of(before, after, overlap, same_class, own, t_label, rules)
-    blinking = ~own & _flickers(after.scores, _residue(after, faint, rules.on_t), rules)
+    blinking = ~own & _flickers(after.scores, _score_left(after, faint, rules.on_t), rules)
+    on_t_or_part, most_covered = own | inside, covered.max(axis=0, initial=0.0).tolist()
     comparisons = []
     for p, (start, stop) in enumerate(all_bounds):
+        here = slice(*bounds[p])
         place = _Place(
             covered[:, p],
+            most_covered[p],
             distance[:, p],
-            residue[:, start:stop].max(axis=1, initial=0.0),
+            score_left[:, start:stop].max(axis=1, initial=0.0),
             float(confidence[start:stop].max(initial=0.0)),
+            own[here],
+            on_t_or_part[here],
+            blinking[here],
         )
-        here = slice(*bounds[p])
-        comparisons.append(_compared(before, after[here], edges[here], own[here], blinking[here], place, rules))
+        comparisons.append(_compared(before, after[here], edges[here], place, rules))
     return comparisons
 
 
@@ -173,24 +192,31 @@ def _bounds(position: Ints, count: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Place:
-    """What is known of a position before anything is matched: coverage by and distance from T ``[N]``, what is left of
-    each original below the threshold ``[N]``, and T's own confidence."""
+    """What is known of a position before anything is matched. Of each original ``[N]``: ``coverage`` by T (and the
+    largest), ``distance`` from T, ``score_left`` below the threshold. T's own ``confidence``. Of D_xy ``[M]``: which
+    lie on T, which on T or a part of it unless they continue an original, which only flicker if they are new."""
 
     coverage: Floats
+    most_covered: float
     distance: Floats
-    residue: Floats
+    score_left: Floats
     confidence: float
+    own: Bools
+    on_t_or_part: Bools
+    blinking: Bools
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Edges:
     """Weights ``[N, M]`` of the edges between originals and detections, 0 where there is none: ``strict`` between equal
-    classes and ``agnostic`` between all, both for eq. 1; ``successor`` between what may have become of an original, and
-    ``same_successor`` those of its class. ``rows`` ``[N]`` and ``columns`` ``[M]`` count in eq. 1 under ``rules.own``.
-    Whatever ``rules.own`` says, a detection that lies on T does not count as what has become of an original."""
+    classes and ``agnostic`` between all, both for eq. 1; ``scene`` between equal classes with all originals, for eq. 1
+    without T; ``successor`` between what may have become of an original, and ``same_successor`` those of its class.
+    ``rows`` ``[N]`` and ``columns`` ``[M]`` count in eq. 1 under ``rules.own``. Whatever ``rules.own`` says, a
+    detection that lies on T does not count as what has become of an original."""
 
     strict: Floats
     agnostic: Floats
+    scene: Floats
     successor: Floats
     same_successor: Floats
     rows: Bools
@@ -198,7 +224,7 @@ class _Edges:
 
     @classmethod
     def of(
-        cls, before: Found, after: Found, overlap: Floats, same_class: Bools, own: Bools, t_label: int, rules: Rules
+        cls, before: Boxes, after: Boxes, overlap: Floats, same_class: Bools, own: Bools, t_label: int, rules: Rules
     ) -> "_Edges":
         rows, columns = np.ones(len(before), np.bool_), np.ones(len(after), np.bool_)
         if rules.own == "matched":
@@ -206,13 +232,16 @@ class _Edges:
         elif rules.own == "ignore-class":
             rows, columns = before.labels != t_label, after.labels != t_label
         agnostic = overlap * (rows[:, None] & columns)
+        strict = agnostic * same_class
+        scene = overlap * same_class if rules.own == "ignore-class" else strict
         successor = np.where(own | (overlap < rules.same), 0.0, overlap)
-        return cls(agnostic * same_class, agnostic, successor, successor * same_class, rows, columns)
+        return cls(strict, agnostic, scene, successor, successor * same_class, rows, columns)
 
     def __getitem__(self, here: slice) -> "_Edges":
         return _Edges(
             self.strict[:, here],
             self.agnostic[:, here],
+            self.scene[:, here],
             self.successor[:, here],
             self.same_successor[:, here],
             self.rows,
@@ -220,35 +249,60 @@ class _Edges:
         )
 
 
-def _compared(
-    before: Found, after: Found, edges: _Edges, own: Bools, blinking: Bools, place: _Place, rules: Rules
-) -> Comparison:
-    """One position; ``blinking``: detections that are only a flicker, if they are new."""
+def _compared(before: Boxes, after: Boxes, edges: _Edges, place: _Place, rules: Rules) -> Comparison:
+    """One position."""
     partner, weights = _partners(edges.strict)
     _, any_weights = _partners(edges.agnostic)
-    originals, new = _what_happened(before, edges, place, rules)
-    rows, columns = edges.rows, edges.columns
-    steady, steady_after = rows & ~originals.flickers, columns & ~(new & blinking)
-    held = steady & (partner >= 0)
-    held[held] = steady_after[partner[held]]
-    allowance = int(rules.own == "minus-one")
-    counted_before, counted_after = int(rows.sum()), int(columns.sum()) - allowance
+    originals, new, continuing = _what_happened(before, edges, place, rules)
+    rows, columns, flickers, blinks = edges.rows, edges.columns, originals.flickers, new & place.blinking
+    on_parts = place.on_t_or_part & ~continuing
+    scene_partner, scene_weights = _without_parts(partner, weights, edges, on_parts)
+    # of a handful of boxes count_nonzero takes a fraction of what sum and any take
+    allowance, parts = int(rules.own == "minus-one"), int(np.count_nonzero(on_parts))
+    counted_before, counted_after = int(np.count_nonzero(rows)), int(np.count_nonzero(columns)) - allowance
+    score = settled = match_score(float(weights.sum()), counted_after, counted_before)
+    scene = scene_settled = match_score(float(scene_weights.sum()), len(after) - parts, len(before))
+    least = settled_least = float(weights[rows].min(initial=1.0))
+    if np.count_nonzero(flickers) or np.count_nonzero(blinks):
+        steady = ~flickers
+        settled = _settled(partner, weights, rows & steady, columns & ~blinks, allowance)
+        scene_settled = _settled(scene_partner, scene_weights, steady, ~(on_parts | blinks), 0)
+        settled_least = float(weights[rows & steady].min(initial=1.0))
     return Comparison(
         before=before,
         after=after,
-        score=match_score(float(weights.sum()), counted_after, counted_before),
+        score=score,
         agnostic=match_score(float(any_weights.sum()), counted_after, counted_before),
-        least=float(weights[rows].min(initial=1.0)),
+        least=least,
         least_agnostic=float(any_weights[rows].min(initial=1.0)),
-        settled=match_score(float(weights[held].sum()), int(steady_after.sum()) - allowance, int(steady.sum())),
-        settled_least=float(weights[steady].min(initial=1.0)),
-        coverage=float(place.coverage.max(initial=0.0)),
+        settled=settled,
+        settled_least=settled_least,
+        scene=scene,
+        scene_settled=scene_settled,
+        coverage=place.most_covered,
         new_classes=np.array(sorted(set(after.labels.tolist()) - set(before.labels.tolist())), dtype=np.int64),
         originals=originals,
         new=new,
-        own=own,
+        blinks=blinks,
+        own=place.own,
+        on_parts=on_parts,
         confidence=place.confidence,
     )
+
+
+def _settled(partner: Ints, weights: Floats, steady: Bools, steady_after: Bools, allowance: int) -> float:
+    """S of a matching if only originals ``steady`` ``[N]`` and detections ``steady_after`` ``[M]`` count."""
+    held = steady & (partner >= 0)
+    held[held] = steady_after[partner[held]]
+    return match_score(float(weights[held].sum()), int(steady_after.sum()) - allowance, int(steady.sum()))
+
+
+def _without_parts(partner: Ints, weights: Floats, edges: _Edges, on_parts: Bools) -> tuple[Ints, Floats]:
+    """The best matching of all originals with what is not ``on_parts``. Mostly it is that of ``edges.strict``, which is
+    given: if that one leaves out no original, and nothing that it chose is taken out."""
+    if edges.rows.all() and not np.count_nonzero(on_parts[partner[partner >= 0]]):
+        return partner, weights
+    return _partners(edges.scene * ~on_parts)
 
 
 def own_detections(overlap: Floats, on_t: Floats, least: float) -> Bools:
@@ -260,38 +314,40 @@ def own_detections(overlap: Floats, on_t: Floats, least: float) -> Bools:
 def _partners(weights: Floats) -> tuple[Ints, Floats]:
     """For each row of ``weights`` its column in the maximum-weight matching or -1, and the pair's weight or 0."""
     partner, weight = np.full(len(weights), -1, dtype=np.int64), np.zeros(len(weights))
-    rows, columns = np.nonzero(weights)
+    rows, columns = weights.nonzero()
     if len(set(rows.tolist())) < len(rows) or len(set(columns.tolist())) < len(columns):
         rows, columns = match(weights)  # else every edge is in the matching: most scenes are no crowds
     partner[rows], weight[rows] = columns, weights[rows, columns]
     return partner, weight
 
 
-def _what_happened(before: Found, edges: _Edges, place: _Place, rules: Rules) -> tuple[Originals, Bools]:
-    """The outcome of each original, and which of D_xy continue none."""
+def _what_happened(before: Boxes, edges: _Edges, place: _Place, rules: Rules) -> tuple[Originals, Bools, Bools]:
+    """The outcome of each original, which of D_xy continue none of their class, and which continue one of any."""
     partner, weight = _partners(edges.same_successor)
     taken = np.zeros(len(edges.columns), np.bool_)
     taken[partner[partner >= 0]] = True
+    new = ~taken
     left = np.flatnonzero(partner < 0)
     outcome = [KEPT if w >= rules.kept else MOVED for w in weight.tolist()]
     if left.size:
-        partner[left], weight[left] = _partners(edges.successor[left] * ~taken)
+        partner[left], weight[left] = _partners(edges.successor[left] * new)
+        taken[partner[partner >= 0]] = True
         for i in left.tolist():
             outcome[i] = LOST if partner[i] < 0 else RENAMED
     gone = np.zeros(len(before), np.bool_)
     gone[left] = True
-    flickers = gone & _flickers(before.scores, place.residue, rules)
-    originals = Originals(tuple(outcome), partner, weight, place.coverage, place.distance, place.residue, flickers)
-    return originals, ~taken
+    flickers = gone & _flickers(before.scores, place.score_left, rules)
+    originals = Originals(tuple(outcome), partner, weight, place.coverage, place.distance, place.score_left, flickers)
+    return originals, new, taken
 
 
-def _residue(of: Found, faint: Found, least: float) -> Floats:
+def _score_left(of: Boxes, faint: Boxes, least: float) -> Floats:
     """For each of ``of`` the best score among ``faint`` boxes of its class with an IoU of at least ``least``, or 0."""
     same = (iou(of.boxes, faint.boxes) >= least) & (of.labels[:, None] == faint.labels[None, :])
     return np.asarray((same * faint.scores[None, :]).max(axis=1, initial=0.0))
 
 
-def _flickers(scores: Floats, residue: Floats, rules: Rules) -> Bools:
-    """Whether a change from ``scores`` above the threshold to ``residue`` below it, or back, would be none at some
+def _flickers(scores: Floats, score_left: Floats, rules: Rules) -> Bools:
+    """Whether a change from ``scores`` above the threshold to ``score_left`` below it, or back, would be none at some
     threshold less than a margin away."""
-    return (scores < rules.score + rules.margin) | (residue > rules.score - rules.margin)
+    return (scores < rules.score + rules.margin) | (score_left > rules.score - rules.margin)

@@ -1,55 +1,89 @@
-"""Runs of one study side by side: what each was, in which settings they differ, and its headline numbers.
+"""Runs of one study side by side: what each was, in which settings they differ, its headline numbers.
 
-Opens what ``misdetect compare`` is given (run directories, and documents that ``misdetect score --json`` printed) and
-refuses what cannot be compared: no run, an unfinished one, different studies. What an explain run says of objects is
-compared in ``studies/explain/compare``.
+Opens what is to be compared (run directories, and documents that a verb printed with ``--json``) and refuses what
+cannot be: no run, an unfinished one, different studies. Which numbers there are, and what else can be said of several
+runs, the study knows (``Kind.numbers``, ``Kind.compare``).
 """
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import duckdb
 import pyarrow as pa
 
-from misdetect.data import load_data
-from misdetect.engine.store import Run
-from misdetect.errors import BadData, MisdetectError
-from misdetect.studies.scan.results import View, table_one
+from misdetect.engine.store import RUN_JSON, Run
+from misdetect.errors import BadData, BadSpec
+from misdetect.settings import Range, Settings
+from misdetect.studies.contract import Document, kind_of, read_document
 
 FIRST = ("settings", "data", "detector", "detector_settings", "versions")
 """In this order settings are named: what was asked, of what, of whom."""
 _MISSING = object()
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(Settings):
+    """Runs of one study side by side: what differs in their settings, their numbers, shared misses."""
+
+    confidence: Annotated[float, Range(0.01, 0.999)] = 0.9
+    """Of the intervals."""
+    seed: Annotated[int, Range(0)] = 0
+    """Of the images drawn again for the intervals."""
+
+
 @dataclass(frozen=True)
-class Opened:
-    """One thing to compare: ``name`` it is called by, ``study``, its ``settings`` by dotted name, the ``run`` directory
-    or the ``document`` it comes from; ``notes`` on what could not be checked."""
+class Compared:
+    """One thing to compare: the ``name`` it is called by, its ``study``, its ``settings`` by dotted name, its
+    ``document``, and the ``run`` directory where it is one."""
 
     name: str
     path: Path
     study: str
     settings: Mapping[str, Any]
+    document: Document
     run: Run | None
-    document: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
 
 
-def open_runs(paths: Sequence[Path]) -> list[Opened]:
-    """The finished runs at ``paths``, all of one study; the names are the shortest that tell them apart."""
-    if len(paths) < 2:
-        raise BadData(f"compare needs two runs or more; only {', '.join(map(str, paths)) or 'none'} was given.")
+def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
+    """The JSON-able document of the runs at ``paths``: ``runs``, ``settings``, ``differing_settings``, ``numbers``, and
+    what else the study says of several runs."""
+    opened = open_all(paths, how)
+    kind = kind_of(opened[0].study)
+    common, differing = settings_of(opened)
+    found = [kind.numbers(each.document) for each in opened]
+    names = dict.fromkeys(name for numbers in found for name in numbers)
+    document: Document = {
+        "study": kind.name,
+        "settings": common,
+        "differing_settings": differing,
+        "resampling": {"confidence": how.confidence, "seed": how.seed},
+        "numbers": {name: [asdict(each[name]) if name in each else None for each in found] for name in names},
+        "paired": False,
+        "why_not_paired": [f"runs of {kind.name} are set side by side only"],
+        "notes": [],
+        "runs": [_entry(each) for each in opened],
+    }
+    runs = {each.name: each.run for each in opened if each.run is not None}
+    if kind.compare is not None:
+        document |= kind.compare(runs, how.confidence, how.seed)
+    said = document.pop("by_run", {})
+    for entry in document["runs"]:
+        entry |= said.get(entry["name"], {})
+    return document
+
+
+def open_all(paths: Sequence[Path], how: CompareSettings) -> list[Compared]:
+    """What is at ``paths``, all of one study; the names are the shortest that tell them apart."""
     resolved = [path.resolve() for path in paths]
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
             raise BadData(f"{path} is given twice; compare needs different runs.")
-    found = [_open(path, name) for path, name in zip(paths, _names(resolved), strict=True)]
-    kinds = {each.study for each in found}
-    if len(kinds) > 1:
+    found = [_open(path, name, how) for path, name in zip(paths, _names(resolved), strict=True)]
+    if len({each.study for each in found}) > 1:
         said = ", ".join(f"{each.path} is of {each.study}" for each in found)
         raise BadData(f"only runs of one study can be compared: {said}.")
     return found
@@ -65,69 +99,62 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _open(path: Path, name: str) -> Opened:
+def _open(path: Path, name: str, how: CompareSettings) -> Compared:
     if path.is_file():
         return _open_document(path, name)
-    if (path / "checkup.json").is_file() and not (path / "run.json").exists():
+    if (path / "checkup.json").is_file() and not (path / RUN_JSON).exists():
         raise BadData(f"{path} is the folder of a checkup, which holds several runs; compare its {path / 'explain'}.")
     run = Run.open(path)
-    identity = run.document.get("identity")
-    if not isinstance(identity, dict) or not isinstance(identity.get("study"), str):
-        raise BadData(f"{path / 'run.json'} does not say what was run: it has no identity.study.")
-    said = {key: identity.get(key) for key in FIRST[:3]} | {key: run.document.get(key) for key in FIRST[3:]}
-    if wrong := [key for key, value in said.items() if value is not None and not isinstance(value, dict)]:
-        raise BadData(f"{path / 'run.json'}: {', '.join(wrong)} should be an object of names and values.")
     try:
-        notes = _finished(path, run, identity)
+        _refuse_unfinished(run)
+        document = read_document(_shown_as(run, how))
     except (pa.ArrowException, duckdb.Error) as error:
         raise BadData(f"{path / 'parts'} cannot be read: {str(error).splitlines()[0]}.") from None
-    return Opened(name, path, identity["study"], flat({k: v or {} for k, v in said.items()}), run, {}, notes)
+    said = {key: run.about["identity"].get(key) for key in FIRST[:3]} | {key: run.about.get(key) for key in FIRST[3:]}
+    settings = {key: {k: v for k, v in (part or {}).items() if k != "names"} for key, part in said.items()}
+    return Compared(name, path, run.study, flat(settings), document, run)
 
 
-def _open_document(path: Path, name: str) -> Opened:
-    """A document that ``misdetect score --json`` printed."""
+def _refuse_unfinished(run: Run) -> None:
+    if run.finished:
+        return
+    done = len(run.done())
+    known = f"{done} cases" if run.cases is None else f"{done} of {run.cases} cases"
+    command = shlex.join(["misdetect", *map(str, run.about.get("command") or [run.study, "…"])])
+    raise BadData(f"{run.path} is not finished: {known} are done; go on with: {command}")
+
+
+def _shown_as(run: Run, how: CompareSettings) -> Run:
+    """``run``, its intervals as this comparison has them, where the study has any."""
+    view = run.about.get("view", {})
+    return Run(run.path, {**run.about, "view": view | {k: v for k, v in how.document().items() if k in view}})
+
+
+def _open_document(path: Path, name: str) -> Compared:
+    """A document that a verb printed with ``--json``; those of older versions of ``score`` do not name their study."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise BadData(f"{path} is neither a run directory nor a JSON document: {error}.") from None
-    if not isinstance(document, dict) or not all(isinstance(document.get(k), dict) for k in ("ap", "tide", "settings")):
-        raise BadData(
-            f"{path} is not a document of `misdetect score --json`: it lacks ap, tide or settings. "
-            "Of other verbs compare takes the run directory."
-        )
-    return Opened(name, path, "score", flat({"settings": document["settings"]}), None, document)
-
-
-def _finished(path: Path, run: Run, identity: Mapping[str, Any]) -> tuple[str, ...]:
-    """Refuse a run of which cases are missing; a note where that cannot be told."""
-    done, wanted = len(run.done()), _cases(run, identity)
-    if wanted is None and done:
-        return (f"{path}: whether all cases are done cannot be told, its data cannot be opened from here.",)
-    if wanted is None or done < wanted:
-        command = shlex.join(["misdetect", *map(str, run.document.get("command") or [identity["study"], "…"])])
-        known = f"{done} cases" if wanted is None or identity["study"] == "scan" else f"{done} of {wanted} cases"
-        raise BadData(f"{path} is not finished: {known} are done; go on with: {command}")
-    return ()
-
-
-def _cases(run: Run, identity: Mapping[str, Any]) -> int | None:
-    """How many cases the run has in all, where that can be told: from itself, its limit, or its data."""
-    settings, data = identity.get("settings") or {}, identity.get("data") or {}
-    done, stated, limit = len(run.done()), run.document.get("cases"), data.get("limit")
-    if isinstance(stated, int):
-        return stated
-    if identity["study"] == "scan":
-        if settings.get("adaptive"):
-            return len(settings["pairs"])
-        rows = run.query("SELECT count(*) AS rows FROM rows").to_pylist()[0]["rows"]
-        wanted = settings.get("positions", 0) * (2 if settings.get("null") else 1)
-        return done if run.errors().num_rows or rows >= wanted else done + 1
-    if isinstance(limit, int) and done >= limit:
-        return limit
     try:
-        return len(load_data(data["spec"]).limit(limit))
-    except (MisdetectError, OSError, KeyError):
-        return None
+        kind = kind_of(document.get("study", "score"))
+        kind.numbers(document)
+        settings = flat({"settings": document["settings"]})
+    except (LookupError, TypeError, AttributeError):
+        raise BadData(
+            f"{path} is not a document that a study printed with --json; compare its run directory."
+        ) from None
+    if kind.compare is not None or not document.get("finished", True):
+        raise BadData(f"{path}: of {kind.name} compare takes finished run directories, not documents.")
+    return Compared(name, path, kind.name, settings, document, None)
+
+
+def _entry(each: Compared) -> dict[str, Any]:
+    """What is said of every run. Documents of older versions of ``score`` say less."""
+    document, counts = each.document, each.document.get("counts", {})
+    images = counts.get("images") if each.run is None else each.run.about["identity"]["data"]["images"]
+    said = {key: document.get(key) for key in ("detector", "data")}
+    return {"name": each.name, "path": str(each.path), **said, "images": images, "failed": document.get("failed", 0)}
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -141,7 +168,7 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def settings_of(runs: Sequence[Opened]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def settings_of(runs: Sequence[Compared]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The settings that all ``runs`` share, and those in which they differ, ``{"setting", "values"}`` with one value
     per run (``None`` where a run has no such setting); what was asked comes before what of and whom."""
     names = sorted(
@@ -158,46 +185,7 @@ def settings_of(runs: Sequence[Opened]) -> tuple[dict[str, Any], list[dict[str, 
     return common, differing
 
 
-def numbers(run: Opened, confidence: float, seed: int) -> dict[str, dict[str, Any]]:
-    """The headline numbers of a scan, detect or score run: ``{name: {"value", "interval"}}``."""
-    if run.study == "scan":
-        return _scan_numbers(run, confidence, seed)
-    if run.study == "detect":
-        return _detect_numbers(run)
-    if run.study == "score":
-        document = run.document
-        found = {**document["ap"], **{f"tide.{key}": value for key, value in document["tide"].items()}}
-        return {key: {"value": value, "interval": None} for key, value in found.items()}
-    raise BadData(f"compare has no numbers for runs of {run.study} yet; it takes explain, scan, detect and score.")
-
-
-def _scan_numbers(run: Opened, confidence: float, seed: int) -> dict[str, dict[str, Any]]:
-    """Table I's first and last row, in percent of the positions, and the same less the null control, by τ."""
-    assert run.run is not None
-    table = table_one(run.run, View(confidence=confidence, seed=seed))
-    parts = [("", table, table["intervals"])]
-    if table["difference"] is not None:
-        parts.append(("difference.", table["difference"], table["intervals"]["difference"]))
-    return {
-        f"{prefix}{row}.{tau}": {"value": value, "interval": ranges[row][tau]}
-        for prefix, rates, ranges in parts
-        for row in ("affected", "no_occlusion")
-        for tau, value in rates[row].items()
-    }
-
-
-def _detect_numbers(run: Opened) -> dict[str, dict[str, Any]]:
-    assert run.run is not None
-    images = len(run.run.done())
-    found = run.run.query(
-        "SELECT count(*) AS detections, count(*) FILTER (score >= 0.5) AS sure, avg(score) AS mean FROM rows"
-    ).to_pylist()[0]
-    values = {
-        "images": images,
-        "failed": run.run.errors().num_rows,
-        "detections": found["detections"],
-        "per_image": found["detections"] / images if images else None,
-        "of_score_half": found["sure"],
-        "mean_score": found["mean"],
-    }
-    return {key: {"value": value, "interval": None} for key, value in values.items()}
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that the figures of a comparison must not be drawn into."""
+    if (folder / RUN_JSON).exists() or (folder.exists() and not folder.is_dir()):
+        raise BadSpec(f"{folder}: this is a run directory or a file; expected another folder for the comparison.")

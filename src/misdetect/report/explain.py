@@ -1,19 +1,29 @@
-"""The pictures of an explain run, drawn into its ``images`` folder: the panels, the Sankey page, evidence per miss."""
+"""The pictures of an explain run, drawn into its ``images`` folder: the panels, the Sankey page, evidence per miss; and
+of several runs side by side."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
 from misdetect.errors import BadImage
-from misdetect.report.explain_figures import evidence, legend, sankey_page, three_panels
+from misdetect.report.explain_figures import (
+    comparison_page,
+    distributions,
+    evidence,
+    legend,
+    sankey_page,
+    three_panels,
+    whiskers,
+)
 from misdetect.report.figures import save_png, stacked, titled
+from misdetect.studies.contract import Document, read_document
+from misdetect.studies.explain.compare import side_by_side
 
 
-def draw(run: Run, data: Dataset, document: Mapping[str, Any], each: int = 4) -> list[Path]:
+def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
     """Draw Fig. 3 and, for every mechanism, ``each`` misses (of different images where there are enough, the largest
     objects first, since they can be seen). Returns the files; none where ``each`` is 0 or nothing was missed."""
+    document = read_document(run)
     if not each or not document["missed"]:
         return []
     folder = run.path / "images"
@@ -38,3 +48,12 @@ def draw(run: Run, data: Dataset, document: Mapping[str, Any], each: int = 4) ->
             sheet = stacked([legend(), stacked(crops, sideways=True)])
             made.append(save_png(folder / f"{name}.png", titled(sheet, f"{name}: {count} misses")))
     return made
+
+
+def draw_comparison(document: Document, folder: Path) -> list[Path]:
+    """Fig. 5, as ``compare.png`` and ``compare.html``; nothing where no run missed anything."""
+    if not any(run["missed"] for run in document["runs"]):
+        return []
+    rows = side_by_side({run["name"]: run for run in document["runs"]})
+    picture = stacked([distributions(rows), whiskers(document["mechanisms"])], gap=16)
+    return [save_png(folder / "compare.png", picture), comparison_page(document, folder / "compare.html")]

@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from misdetect.boxes import SIDES
 from misdetect.picture import Pixels
 from misdetect.report.figures import colour, enlarged, stacked, titled, with_boxes
 
@@ -24,10 +25,10 @@ SHADES = {
     "background": (110, 110, 110),
     "calibration": (230, 60, 60),
     "unknown": (190, 190, 190),
-    "missed": (90, 90, 90),
-    "cls": (150, 60, 190),
-    "loc": (40, 120, 220),
-    "cls+loc": (0, 150, 160),
+    "Miss": (90, 90, 90),
+    "Cls": (150, 60, 190),
+    "Loc": (40, 120, 220),
+    "Both": (0, 150, 160),
 }
 RUNS = ((0, 115, 125), (165, 85, 25), (205, 60, 135), (105, 125, 0), (25, 45, 120), (90, 190, 230))
 """What runs are drawn in, in their order: none of the mechanisms' shades."""
@@ -59,7 +60,7 @@ def evidence(image: Pixels, row: Mapping[str, Any]) -> Pixels:
 
 
 def _box(row: Mapping[str, Any], prefix: str) -> tuple[float, ...] | None:
-    values = [row.get(prefix + name) for name in ("x0", "y0", "x1", "y1")]
+    values = [row.get(prefix + name) for name in SIDES]
     return None if any(value is None for value in values) else tuple(float(value) for value in values)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
+from misdetect.boxes import SIDES, Floats, Ints
 from misdetect.errors import MisdetectError, MissingExtra
 from misdetect.files import write_atomically
 from misdetect.picture import Pixels
@@ -114,7 +114,7 @@ def _layout(page: MapPage, layer: Layer) -> dict[str, Any]:
         "sizing": "stretch",
         "layer": "below",
     }
-    corners = dict(zip(("x0", "y0", "x1", "y1"), layer.box or (), strict=False))
+    corners = dict(zip(SIDES, layer.box or (), strict=False))
     return {
         "images": [picture],
         "shapes": [{"type": "rect", "line": {"color": "red", "width": 2}, **corners}] if corners else [],

@@ -10,22 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
+from misdetect.boxes import SIDES, Floats, Ints, boxes_of
+from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
 from misdetect.picture import Pixels
 from misdetect.report import figures
 from misdetect.report.interactive import Layer, MapPage, write_maps
-from misdetect.studies.scan.interference import InterferenceStudy, Wrong
+from misdetect.studies.contract import Document, read_document
+from misdetect.studies.scan.interference import InterferenceStudy, Wrong, taken_apart, wrongs_of
+from misdetect.studies.scan.prepare import rebuild
 from misdetect.studies.scan.ranking import ranked
-from misdetect.studies.scan.rows import BOX
-from misdetect.studies.scan.study import NULL, OBJECT, ScanStudy
+from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.study import ScanStudy
 
 _OBJECTS = 4
 """Originals of a pair that get a map of their own: those whose confidence varies most."""
 
 
-def draw_pictures(run: Run, study: ScanStudy, pairs: Sequence[int]) -> list[Path]:
-    """Maps and strips of ``pairs`` as PNG in ``RUN/images``, and all maps in one interactive ``RUN/maps.html``."""
+def draw(run: Run, data: Dataset, most: int = 3) -> list[Path]:
+    """Maps and strips of the ``most`` most affected pairs as PNG in ``RUN/images``, all maps in one interactive
+    ``RUN/maps.html``, and a strip of every wrong detection that was taken apart."""
+    document, study = read_document(run), rebuild(run, data)
+    return [*draw_pairs(run, study, worst_pairs(document)[:most]), *_draw_interference(run, study, document)]
+
+
+def worst_pairs(document: Document) -> list[int]:
+    """The pairs with detections, the most affected first."""
+    known = [pair for pair in document["pairs"] if pair["detections"] and pair["affected"]]
+    return [pair["pair"] for pair in sorted(known, key=lambda pair: -sum(pair["affected"].values()))]
+
+
+def draw_pairs(run: Run, study: ScanStudy, pairs: Sequence[int]) -> list[Path]:
+    """Maps and strips of ``pairs``."""
     folder = run.path / "images"
     written: list[Path] = []
     pages = []
@@ -34,9 +50,8 @@ def draw_pictures(run: Run, study: ScanStudy, pairs: Sequence[int]) -> list[Path
         if not maps.layers:
             continue
         pages.append(maps)
-        cell = study.scanning.step
         drawn = [
-            figures.heat_map(maps.image, maps.places, layer.values, cell, title=layer.title, box=layer.box)
+            figures.heat_map(maps.image, maps.places, layer.values, study.how.step, title=layer.title, box=layer.box)
             for layer in maps.layers
         ]
         written.append(figures.save_png(folder / f"pair-{number:02d}-maps.png", _in_rows(drawn, 3)))
@@ -53,7 +68,7 @@ def _in_rows(images: Sequence[Pixels], columns: int) -> Pixels:
 
 def pair_maps(run: Run, study: ScanStudy, number: int) -> MapPage:
     """S under both conditions and the confidence of the originals that vary most, over the positions of a pair."""
-    scene = study.scene(number)
+    pair = study.open_pair(number)
     rows = {
         condition: run.query(
             "SELECT x, y, score, t_detected, t_label, t_score, objects FROM rows "
@@ -62,27 +77,26 @@ def pair_maps(run: Run, study: ScanStudy, number: int) -> MapPage:
         ).to_pylist()
         for condition in (OBJECT, NULL)
     }
-    things = rows[OBJECT]
-    title = f"pair {number}: {scene.cutout.label} on {scene.background.id}"
-    places = _centres(things, scene.cutout.size)
+    things, places = rows[OBJECT], {name: _corners(part) for name, part in rows.items()}
+    title = f"pair {number}: {pair.cutout.label} on {pair.background.id}"
     layers = []
     if things:
-        layers.append(Layer("S, object", _column(things), [_hover(row, study.names) for row in things]))
-        if len(rows[NULL]) == len(things):
-            layers.append(Layer("S, null control", _column(rows[NULL]), [_hover(r, study.names) for r in rows[NULL]]))
+        layers.append(Layer("S, object", _column(things), [_hover(row) for row in things]))
+        if np.array_equal(places[OBJECT], places[NULL]):
+            layers.append(Layer("S, null control", _column(rows[NULL]), [_hover(row) for row in rows[NULL]]))
         confidences = np.array([[_confidence(thing) for thing in row["objects"]] for row in things])
         for index in np.argsort(-confidences.std(axis=0), kind="stable")[:_OBJECTS]:
             thing = things[0]["objects"][index]
-            name = f"confidence of {study.names[thing['label']]} {thing['score']:.2f}"
-            x0, y0, x1, y1 = (thing[side] for side in BOX)
+            x0, y0, x1, y1 = (thing[side] for side in SIDES)
             fates = [row["objects"][index]["outcome"] for row in things]
+            name = f"confidence of {thing['label']} {thing['score']:.2f}"
             layers.append(Layer(name, confidences[:, index], fates, (x0, y0, x1, y1)))
-    return MapPage(title, scene.background.image, places, study.scanning.step, tuple(layers))
+    centres = np.asarray(places[OBJECT] + np.array(pair.cutout.size) // 2)
+    return MapPage(title, pair.background.image, centres, study.how.step, tuple(layers))
 
 
-def _centres(rows: list[dict[str, Any]], size: tuple[int, int]) -> Ints:
-    corners = np.array([[row["x"], row["y"]] for row in rows], dtype=np.int64).reshape(-1, 2)
-    return np.asarray(corners + np.array(size) // 2)
+def _corners(rows: list[dict[str, Any]]) -> Ints:
+    return np.array([[row["x"], row["y"]] for row in rows], dtype=np.int64).reshape(-1, 2)
 
 
 def _column(rows: list[dict[str, Any]]) -> Floats:
@@ -90,37 +104,51 @@ def _column(rows: list[dict[str, Any]]) -> Floats:
 
 
 def _confidence(thing: dict[str, Any]) -> float:
-    score = thing["new_score"] if thing["outcome"] in ("kept", "moved") else thing["residue"]
+    score = thing["new_score"] if thing["outcome"] in ("kept", "moved") else thing["score_left"]
     return float(score or 0.0)
 
 
-def _hover(row: dict[str, Any], names: Sequence[str]) -> str:
-    t = f"T as {names[row['t_label']]} {row['t_score']:.2f}" if row["t_detected"] else "T not detected"
-    gone = [f"{names[o['label']]} {o['outcome']}" for o in row["objects"] if o["outcome"] != "kept"]
+def _hover(row: dict[str, Any]) -> str:
+    t = f"T as {row['t_label']} {row['t_score']:.2f}" if row["t_detected"] else "T not detected"
+    gone = [f"{o['label']} {o['outcome']}" for o in row["objects"] if o["outcome"] != "kept"]
     return "<br>".join([t, *gone[:8]])
 
 
 def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
     """The clean image with its detections, then ranked positions with only what is new to the column (Figs. 5 to 9)."""
-    scene = study.scene(number)
+    pair = study.open_pair(number)
     first = run.query(
         "SELECT objects FROM rows WHERE pair = ? AND condition = 'object' ORDER BY case_index, row LIMIT 1", [number]
     ).to_pylist()
     originals = first[0]["objects"] if first else []
-    images = [_detected(scene.background.image, originals, study.names, "no object")]
+    images = [_detected(pair.background.image, originals, study.names, "no object")]
     for position in ranked(run, number, most):
-        edited = scene.picture(OBJECT, position.x, position.y, study.scanning.seed).render()
-        images.append(
-            _detected(edited, position.new, study.names, f"{scene.cutout.label} at {position.x}, {position.y}")
-        )
+        edited = pair.picture(OBJECT, position.x, position.y, study.how.seed).render()
+        title = f"{pair.cutout.label} at {position.x}, {position.y}"
+        images.append(_detected(edited, position.new, study.names, title))
     return figures.stacked(images, sideways=True)
 
 
 def _detected(image: Pixels, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
     big, factor = figures.enlarged(image)
-    boxes = np.array([[thing[name] for name in BOX] for thing in things], dtype=np.float64).reshape(-1, 4) * factor
-    captions = [f"{names[thing['label']]} {thing['score']:.2f}" for thing in things]
-    return figures.titled(figures.with_boxes(big, boxes, captions, [thing["label"] for thing in things]), title)
+    captions = [f"{thing['label']} {thing['score']:.2f}" for thing in things]
+    labels = [names.index(thing["label"]) for thing in things]
+    return figures.titled(figures.with_boxes(big, boxes_of(things) * factor, captions, labels), title)
+
+
+def _draw_interference(run: Run, study: ScanStudy, document: Document) -> list[Path]:
+    apart = taken_apart(run)
+    if apart is None:
+        return []
+    wrongs = wrongs_of(apart)
+    looked_at = InterferenceStudy(study, run.about["id"], list(wrongs.values()))
+    return [
+        figures.save_png(
+            run.path / "images" / f"interference-{number:02d}.png",
+            interference_strip(looked_at, wrong, entry["views"]),
+        )
+        for (number, wrong), entry in zip(wrongs.items(), document["interference"], strict=True)
+    ]
 
 
 def interference_strip(study: InterferenceStudy, wrong: Wrong, views: dict[str, Any]) -> Pixels:

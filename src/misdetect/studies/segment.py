@@ -1,25 +1,51 @@
-"""Objects found by an instance-segmentation detector, as if they had been annotated (paper 4, section 4.1).
-
-The images of a data set are asked about once, through the engine, and what comes back is the same data with the
-detector's classes, boxes and masks for its truth. So whatever works on annotated masks works on found ones.
+"""Objects to insert: cut out by the data's own masks, or found by an instance-segmentation detector as if they had been
+annotated (paper 4, section 4.1). The images are then asked about once, through the engine, and what comes back is the
+same data with the detector's classes, boxes and masks for its truth. So what works on annotated masks works on found
+ones.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import numpy as np
-
-from misdetect.boxes import as_boxes
 from misdetect.data.dataset import Dataset, Sample, Warned
-from misdetect.detections import Truth
-from misdetect.engine.cache import Cache
-from misdetect.engine.pump import Pump
-from misdetect.errors import BadData, BadImage, DetectorFailed, LevelTooLow
+from misdetect.data.export import check_new_folder
+from misdetect.detections import Detections, Truth
+from misdetect.detectors import load_any
+from misdetect.engine import ask
+from misdetect.engine.backend import Asking
+from misdetect.errors import BadData, BadImage, DetectorFailed, LevelTooLow, MisdetectError
 from misdetect.masks import Masks
 from misdetect.picture import digest
-from misdetect.pool.pool import SEGMENTED, Pool, Refinement, build_pool
-from misdetect.protocols import Detector, describe
-from misdetect.studies.detect import DetectStudy
+from misdetect.pools.pool import SEGMENTED, Pool, Refinement, build_pool, load_pool, write_pool
+from misdetect.pools.settings import PoolSettings
+from misdetect.protocols import Detector, describe, require
+
+Progress = Callable[[int, int], None]
+_FIRST, _AT_ONCE = 4, 64
+
+
+def make_pool(data: Dataset, settings: PoolSettings) -> Pool:
+    """The objects of ``data`` that ``settings`` choose, written to their ``out`` where it is given."""
+    if settings.out is not None:
+        check_new_folder(Path(settings.out))
+    data = data.limit(settings.limit)
+    if not len(data):
+        raise BadData(f"{data.spec} has no images.")
+    if settings.segmenter is None:
+        built = build_pool(data, refinement=settings.refinement, progress=settings.progress)
+    else:
+        built = segmented_pool(
+            data,
+            require(load_any(settings.segmenter), Detector, "pool", "cut by the masks of the data instead"),
+            score=settings.score,
+            refinement=settings.refinement,
+            cached=settings.cache,
+            progress=settings.progress,
+        )
+    if settings.out is None:
+        return built
+    write_pool(built, Path(settings.out))
+    return load_pool(Path(settings.out))
 
 
 def segmented(
@@ -28,28 +54,32 @@ def segmented(
     *,
     score: float = SEGMENTED,
     cached: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Dataset:
     """``data`` with what ``segmenter`` finds there (score ``>= score``) as truth; labels index the segmenter's names.
 
     Images about which it could not be asked are left out, with a warning; ``progress`` gets images done and in all.
     """
-    study = DetectStudy(data)
     truths: dict[int, Truth] = {}
     failures: list[str] = []
-    pump = Pump(segmenter, study, cache=Cache() if cached else None)
-    for done, finished in enumerate(pump.run(study.cases()), start=1):
-        if finished.error is not None:
-            failures.append(finished.error)
-        else:
-            sample = data[finished.case.index]
-            rows = [row for row in finished.rows if row["score"] >= score]
-            truths[finished.case.index] = _truth(rows, sample, segmenter)
-        if progress is not None:
-            progress(done, len(data))
-    if failures and not truths:
-        unreadable = failures[0].partition(":")[0] in BadImage.kinds()
-        raise (BadImage if unreadable else DetectorFailed)(f"no image could be asked about: {failures[0]}")
+    hopeless: MisdetectError | None = None
+    for part in _parts(len(data)):
+
+        def report(done: int, _: int, first: int = part.start) -> None:
+            if progress is not None:
+                progress(first + done, len(data))
+
+        try:
+            answers = ask(segmenter, data[part.start : part.stop], Asking(cached=cached), report)
+        except (BadImage, DetectorFailed) as error:  # all of this part; another may do better
+            hopeless, answers = hopeless or error, [str(error)] * len(part)
+        for index, answer in zip(part, answers, strict=True):
+            if isinstance(answer, Detections):
+                truths[index] = _truth(answer.above(score), data[index], segmenter)
+            else:
+                failures.append(answer or "the budget of the segmenter is spent")
+    if hopeless is not None and not truths:
+        raise hopeless
     if not any(len(truth) for truth in truths.values()):
         raise BadData(f"{describe(segmenter)} finds nothing with a score of {score:g} or more in {data.spec}.")
     answered = sorted(truths)
@@ -64,6 +94,15 @@ def segmented(
     )
 
 
+def _parts(images: int) -> Iterator[range]:
+    """Images asked about at a time: whole masks are held no longer than that, and after the first few it is known
+    whether there are any."""
+    start, size = 0, _FIRST
+    while start < images:
+        yield range(start, min(start + size, images))
+        start, size = start + size, _AT_ONCE
+
+
 def segmented_pool(
     data: Dataset,
     segmenter: Detector,
@@ -71,7 +110,7 @@ def segmented_pool(
     score: float = SEGMENTED,
     refinement: Refinement | None = None,
     cached: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Pool:
     """A pool of the objects that ``segmenter`` finds in ``data``; their classes are the segmenter's."""
     found = segmented(data, segmenter, score=score, cached=cached, progress=progress)
@@ -80,19 +119,15 @@ def segmented_pool(
     return pool
 
 
-def _truth(rows: list[Any], sample: Sample, segmenter: Detector) -> Truth:
+def _truth(found: Detections, sample: Sample, segmenter: Detector) -> Truth:
     """The detections of one image, as annotations."""
-    if any(row["mask"] is None for row in rows):
+    if len(found) and found.masks is None:
         raise LevelTooLow(
             f"cutting objects out needs a segmenter that returns masks; {describe(segmenter)} returns boxes only: "
             "use an instance-segmentation detector such as torchvision:maskrcnn_resnet50_fpn, or data with masks."
         )
-    segments = [{"size": [sample.height, sample.width], "counts": row["mask"]} for row in rows]
-    return Truth(
-        as_boxes([[row[name] for name in ("x0", "y0", "x1", "y1")] for row in rows]),
-        np.array([row["label"] for row in rows], dtype=np.int64),
-        masks=Masks(segments, sample.height, sample.width),
-    )
+    segments = [] if found.masks is None else [found.masks.rle(i) for i in range(len(found))]
+    return Truth(found.boxes, found.labels, masks=Masks(segments, sample.height, sample.width))
 
 
 def _with_truth(sample: Sample, truth: Truth) -> Sample:

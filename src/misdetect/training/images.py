@@ -1,7 +1,7 @@
 """A data set laid out for training: all pixels in one memory-mapped array, all boxes in another.
 
 Drawing or decoding an image takes longer than training on it, so it happens once; later trainings on the same data map
-the same file. Batches are a function of (seed, step) alone, so a resumed training sees what it would have seen.
+the same file. Images of several sizes, or too many to lay out, are read as they are needed (``batches.py``).
 """
 
 import json
@@ -9,7 +9,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,50 +22,43 @@ from misdetect.detections import Truth
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
 from misdetect.picture import digest
+from misdetect.training.batches import Batch, places, varied
 
 _CHUNK = 250
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingImages:
-    """``pixels`` ``[N, H, W, 3]`` uint8; image ``i`` has rows ``starts[i]`` to ``starts[i+1]`` of boxes, labels."""
+    """``Batches`` of images of one size: ``pixels`` ``[N, H, W, 3]`` uint8; image ``i`` has rows ``starts[i]`` to
+    ``starts[i+1]`` of boxes and labels. ``content`` is a hash of all these, made from them where it is not given."""
 
     names: tuple[str, ...]
     pixels: NDArray[np.uint8]
     boxes: Floats
     labels: Ints
     starts: Ints
+    spec: str = "memory:"
+    content: str | None = None
+    flip: bool = True
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the images, the objects, and whether they are mirrored."""
+        held = (np.asarray(self.pixels), self.boxes, self.labels, self.starts)
+        return digest(self.content or digest(*held), self.flip)
 
     def truth(self, index: int) -> tuple[Floats, Ints]:
         """Boxes ``[M, 4]`` and labels ``[M]`` of image ``index``."""
         chosen = slice(self.starts[index], self.starts[index + 1])
         return self.boxes[chosen], self.labels[chosen]
 
-    def batch(self, step: int, size: int, seed: int, flip: bool) -> tuple[list[Floats], list[Truth]]:
-        """Batch ``step``: ``size`` images ``[H, W, 3]`` float32 in 0..255 with their truths.
-
-        Every epoch is a new order of all images. Brightness, contrast and (with ``flip``) left and right vary.
-        """
-        per_epoch = len(self) // size
-        epoch, place = divmod(step, per_epoch)
-        order = np.random.default_rng((seed, epoch)).permutation(len(self))[place * size : (place + 1) * size]
-        dice = np.random.default_rng((seed, step, 1))
-        images, truths = [], []
-        for index in order:
-            image = self.pixels[index].astype(np.float32)
-            boxes, labels = self.truth(int(index))
-            if flip and dice.random() < 0.5:
-                image = image[:, ::-1]
-                boxes = np.stack(
-                    [image.shape[1] - boxes[:, 2], boxes[:, 1], image.shape[1] - boxes[:, 0], boxes[:, 3]], 1
-                )
-            gain, offset = dice.uniform(0.85, 1.15), dice.uniform(-15, 15)
-            images.append(np.clip(image * np.float32(gain) + np.float32(offset), 0, 255))
-            truths.append(Truth(boxes, labels))
-        return images, truths
+    def batch(self, step: int, size: int, seed: int) -> Batch:
+        """Batch ``step``, see ``Batches``."""
+        indices = places(len(self), step, size, seed)
+        return varied(lambda i: (self.pixels[i], Truth(*self.truth(i))), indices, (seed, step, 1), self.flip)
 
 
 def training_images(
@@ -73,6 +66,7 @@ def training_images(
     folder: Path,
     *,
     states: Sequence[str] | None = None,
+    flip: bool = True,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> TrainingImages:
@@ -83,7 +77,8 @@ def training_images(
     data = load_data(spec)
     if not len(data):
         raise BadData(f"{spec} has no images to train on.")
-    place = folder / digest(data.fingerprint, len(data), states)
+    content = digest(data.fingerprint, len(data), states)
+    place = folder / content
     if not (place / "done.json").exists():
         place.mkdir(parents=True, exist_ok=True)
         _lay_out(spec, place, states, workers, progress)
@@ -94,6 +89,9 @@ def training_images(
         table[:, :4],
         table[:, 4].astype(np.int64),
         np.load(place / "starts.npy"),
+        data.spec,
+        content,
+        flip,
     )
 
 
@@ -140,11 +138,12 @@ def _read(spec: str, states: Sequence[str] | None, size: tuple[int, int], start:
         image, truth = sample.image, sample.truth
         if image.shape[:2] != size:
             raise BadData(
-                f"{spec}: training wants images of one size; {sample.id} has {image.shape[:2]}, the first one {size}."
+                f"{spec}: images of one size can be laid out; {sample.id} has {image.shape[:2]}, the first one {size}; "
+                "DatasetBatches takes them as they are."
             )
         keep = ~np.asarray(truth.crowd)
         if states is not None and truth.states is not None:
-            keep &= np.array([state in states for state in truth.states], dtype=np.bool_)
+            keep &= np.isin(np.array(truth.states, dtype=str), states)
         images.append(image)
         tables.append(np.concatenate([truth.boxes[keep], truth.labels[keep, None]], axis=1))
     return start, np.stack(images), tables

@@ -1,126 +1,135 @@
-"""The training loop: any ``Trainable`` detector, AdamW, warm-up and cosine, averaged weights, exact resume.
+"""``Training``: any ``Trainable`` detector, on any ``Batches``, by a ``Recipe``; AdamW, averaged weights, exact resume.
 
-A checkpoint holds weights, their moving average and the optimiser's memory as safetensors plus the step; with batches a
-function of (seed, step), a training that was killed ends with the same weights as one that was not.
+What it leaves is a run directory: one row per stretch of steps, and a checkpoint of the weights, their moving average,
+the optimiser's memory and the rows that are in no part yet. The checkpoint is written before the part, and whatever is
+missing from the parts is added when a training goes on. So a training that was killed at any moment ends with the same
+weights and the same rows as one that was not.
 """
 
 import json
-import math
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from misdetect.detectors.torch_detector import TorchDetector
-from misdetect.errors import BadWeights, DetectorFailed, RunMismatch
-from misdetect.files import write_atomically
-from misdetect.training.images import TrainingImages
+from misdetect.boxes import Floats
+from misdetect.detections import Truth
+from misdetect.engine import versions
+from misdetect.engine.identity import identity
+from misdetect.engine.store import RUN_JSON, Run
+from misdetect.errors import BadSpec, BadWeights, DetectorFailed, RunMismatch
+from misdetect.protocols import Trainable, describe, require
+from misdetect.training.batches import Batch, Batches
+from misdetect.training.checkpoint import read_notes, read_tensors, under, write_checkpoint
+from misdetect.training.curve import SCHEMA, Curve
+from misdetect.training.precision import widened
+from misdetect.training.recipe import Recipe
 
-Watch = Callable[[int, int, dict[str, float]], None]
-"""Called with the step, the number of steps and the mean losses since the last call."""
-Check = Callable[[TorchDetector], dict[str, float]]
-"""Called now and then with the detector holding the averaged weights; what it returns goes into the log."""
+CHECKPOINT = "checkpoint.safetensors"
+Watch = Callable[[int, int, Mapping[str, float]], None]
+"""Called with the step, the number of steps, and the mean losses since the last call, with the scores of a check."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How long and how to train.
+class _Named(Protocol):
+    """What decides the weights or the rows of a training says what it is: a name, and JSON-able settings."""
 
-    ``precision`` "bfloat16" halves the bits of convolutions, for speed; the modules named in ``widened`` (those whose
-    outputs the losses are computed from) still answer in float32, so that losses and their slopes keep theirs.
-    ``backbone_rate`` times the learning rate is that of parameters with ``backbone`` in their names: less than 1 where
-    these can already see and all others know nothing yet.
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+
+class Change(_Named, Protocol):
+    """What happens to a batch between being read and being learnt from, e.g. an attack on ``detector`` as it is now.
+
+    A function of its arguments and of torch's dice (which are seeded by the step): called again, it answers the same.
     """
 
-    steps: int
-    batch: int = 32
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.02
-    warmup: int = 300
-    clip: float = 10.0
-    average: float = 0.999
-    flip: bool = True
-    precision: str = "bfloat16"
-    widened: tuple[str, ...] = ()
-    seed: int = 0
-    backbone_rate: float = 1.0
+    def __call__(self, detector: Trainable, images: Sequence[Floats], truths: Sequence[Truth], step: int) -> Batch: ...
 
-    def rate(self, step: int) -> float:
-        """Learning rate at ``step``: linear warm-up, then half a cosine down to 1 %."""
-        if step < self.warmup:
-            return self.learning_rate * (step + 1) / self.warmup
-        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
 
-    def text(self) -> str:
-        """As JSON; a ``backbone_rate`` of 1 goes without saying, as it does in checkpoints older than that field."""
-        fields = asdict(self)
-        return json.dumps({k: v for k, v in fields.items() if (k, v) != ("backbone_rate", 1.0)}, sort_keys=True)
+class Check(_Named, Protocol):
+    """Called now and then with the detector holding the averaged weights; the scores it returns are in the rows."""
+
+    def __call__(self, detector: Trainable) -> Mapping[str, float]: ...
 
 
 class Training:
-    """``detector`` trained on ``images`` by ``recipe``; everything it leaves behind is in ``folder``."""
+    """``detector`` trained on ``batches`` by ``recipe``; ``folder`` is its run directory, and resumes if it is one.
 
-    def __init__(self, detector: TorchDetector, images: TrainingImages, recipe: Recipe, folder: Path) -> None:
-        self.detector, self.images, self.recipe, self.folder = detector, images, recipe, folder
-        self.step = 0
-        module = detector.module
-        self.optimiser = torch.optim.AdamW(_groups(detector, recipe), lr=recipe.learning_rate, fused=True)
-        self._live = module.state_dict()  # the tensors themselves: loading copies into them, so they stay the module's
-        self.average = {name: value.clone() for name, value in self._live.items()}
-        folder.mkdir(parents=True, exist_ok=True)
-        self._resume()
+    ``change`` alters every batch before its losses; ``check`` scores the averaged weights every ``check_every`` steps,
+    though not after the last: whoever called measures the result anyway.
+    """
 
-    def run(
+    def __init__(
         self,
+        detector: Trainable,
+        batches: Batches,
+        recipe: Recipe,
+        folder: Path | str,
         *,
-        save_every: int = 250,
-        check_every: int = 1000,
-        watch: Watch | None = None,
+        change: Change | None = None,
         check: Check | None = None,
-        until: int | None = None,
     ) -> None:
-        """Train up to the recipe's last step (or ``until``), saving as it goes; the average ends up in the detector.
+        self.detector: Trainable = require(detector, Trainable, "training", "its weights cannot be changed")
+        self.batches, self.recipe, self.folder = batches, recipe, Path(folder)
+        self.change, self.check = change, check
+        self.step = 0
+        _refuse_misfit(detector, batches, recipe)
+        self._live: dict[str, Tensor] = dict(detector.state())
+        named = _named_parameters(detector, self._live)
+        self._trained = [parameter for _, parameter in named]
+        self._device = self._trained[0].device.type
+        self.optimiser = torch.optim.AdamW(_groups(named, recipe), lr=recipe.learning_rate, fused=True)
+        self.average = {name: value.detach().clone() for name, value in self._live.items()}
+        smooth = [name for name, value in self._live.items() if value.is_floating_point()]
+        self._smooth = [self.average[name] for name in smooth], [self._live[name] for name in smooth]
+        self._counters = [name for name in self._live if name not in set(smooth)]
+        self._curve = Curve(recipe, check is not None)
+        settings = {**recipe.document(), "change": _document(change), "check": _document(check)}
+        self._identity = identity("training", settings, detector, batches)
+        self._holds_average = False
+        if (self.folder / RUN_JSON).exists():
+            with self._writing() as run:
+                self._resume(run)
 
-        ``check`` is not run after the last step: whoever called measures the result anyway.
-        """
-        recipe = self.recipe
-        sums: dict[str, float] = {}
-        since, started = self.step, time.monotonic()
-        last = recipe.steps if until is None else min(until, recipe.steps)
-        while self.step < last:
-            for name, loss in self._one_step().items():
-                sums[name] = sums.get(name, 0.0) + loss
-            if self.step % 50 == 0 or self.step == last:
-                means = {name: round(value / (self.step - since), 5) for name, value in sums.items()}
-                self._log(losses=means, images_per_second=_per_second(self.step - since, recipe.batch, started))
-                if watch is not None:
-                    watch(self.step, recipe.steps, means)
-                sums, since, started = {}, self.step, time.monotonic()
-            if check is not None and self.step % check_every == 0 and self.step < recipe.steps:
-                with self.averaged():
-                    self._log(**check(self.detector))
-                started = time.monotonic()
-            if self.step % save_every == 0 or self.step == last:
-                self._save()
-        self.detector.module.load_state_dict(self.average)
+    def run(self, *, save_every: int = 250, watch: Watch | None = None, until: int | None = None) -> Run:
+        """Train up to the recipe's last step (or ``until``), saving as it goes; the average ends up in the detector."""
+        last = self.recipe.steps if until is None else min(until, self.recipe.steps)
+        with self._writing() as run:
+            self._resume(run)
+            try:
+                while self.step < last:
+                    self._curve.add(self._one_step())
+                    if self._curve.ends_at(self.step):
+                        self._close_stretch(watch)
+                    if self.step % save_every == 0 or self.step == last:
+                        self._save(run)
+            except BaseException:
+                if not self._checkpoint.exists() and not run.done():  # nothing is learnt: the next try may differ
+                    run.discard()
+                raise
+        _copy(self.average, self._live)
+        self._holds_average = True
+        return run
 
     def _one_step(self) -> dict[str, float]:
         recipe, detector = self.recipe, self.detector
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate(self.step) * group["times"]
         torch.manual_seed(1_000_003 * recipe.seed + self.step)  # samplers and dropout inside the model
-        images, truths = self.images.batch(self.step, recipe.batch, recipe.seed, recipe.flip)
+        images, truths = self.batches.batch(self.step, recipe.batch, recipe.seed)
+        if self.change is not None:
+            images, truths = self.change(detector, images, truths, self.step)
         half = recipe.precision == "bfloat16"
-        with torch.autocast(detector.device.type, torch.bfloat16, enabled=half), _widened(detector.module, recipe):
+        with ExitStack() as stack:
+            stack.enter_context(torch.autocast(self._device, torch.bfloat16, enabled=half))
+            if recipe.widened:
+                stack.enter_context(widened(cast(Any, detector).module, recipe.widened))
             losses = detector.losses(images, truths)
         total = torch.stack([loss.float() for loss in losses.values()]).sum()
         if not torch.isfinite(total):
@@ -129,77 +138,128 @@ class Training:
             )
         self.optimiser.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(detector.parameters(), recipe.clip)
+        nn.utils.clip_grad_norm_(self._trained, recipe.clip)
         self.optimiser.step()
         self.step += 1
         self._update_average()
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
+    def _close_stretch(self, watch: Watch | None) -> None:
+        recipe, scores = self.recipe, {}
+        if self.check is not None and self.step % recipe.check_every == 0 and self.step < recipe.steps:
+            with self.averaged():
+                scores = dict(self.check(self.detector))
+        losses = self._curve.close(self.step, scores)
+        if watch is not None:
+            watch(self.step, recipe.steps, {**losses, **scores})
+
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """The detector with the averaged weights inside the block, with its own again after it."""
-        module = self.detector.module
-        own = {name: value.clone() for name, value in self._live.items()}
-        module.load_state_dict(self.average)
+        own = {name: value.detach().clone() for name, value in self._live.items()}
+        _copy(self.average, self._live)
         try:
             yield
         finally:
-            module.load_state_dict(own)
+            _copy(own, self._live)
 
+    @torch.no_grad()
     def _update_average(self) -> None:
         """Moving average of the weights; quicker at the start, when there is little to average over."""
         keep = min(self.recipe.average, self.step / (9 + self.step))
-        smooth = [name for name, value in self._live.items() if value.is_floating_point()]
-        torch._foreach_lerp_([self.average[n] for n in smooth], [self._live[n] for n in smooth], 1 - keep)
-        for name in self._live.keys() - set(smooth):
+        torch._foreach_lerp_(*self._smooth, 1 - keep)
+        for name in self._counters:
             self.average[name].copy_(self._live[name])
 
-    def _log(self, **found: object) -> None:
-        line = {"step": self.step, "rate": self.recipe.rate(self.step - 1), **found}
-        with open(self.folder / "log.jsonl", "a") as log:
-            log.write(json.dumps(line) + "\n")
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / CHECKPOINT
 
-    def _save(self) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[Run]:
+        """The run directory, which nobody else can write to inside the block."""
+        detector_settings = json.loads(json.dumps(getattr(self.detector, "settings", {}), default=str))
+        about = {"command": sys.argv[1:], "versions": versions(), "detector_settings": detector_settings}
+        run = Run.start(self.folder, self._identity, SCHEMA, **about)
+        try:
+            run.note(cases=len(self._curve))
+            yield run
+        finally:
+            run.close()
+
+    def _save(self, run: Run) -> None:
+        """First the checkpoint with the rows that wait, then the part with these: between the two nothing is lost."""
         tensors: dict[str, Tensor] = {f"average.{name}": value for name, value in self.average.items()}
         tensors |= {f"module.{name}": value for name, value in self._live.items()}
         for index, memory in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{name}": value for name, value in memory.items()}
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        temporary = self.folder / ".checkpoint.writing"
-        recipe = self.recipe.text()
-        notes = {"step": str(self.step), "recipe": recipe, "detector": self.detector.spec}
-        save_file(tensors, temporary, metadata=notes)
-        os.replace(temporary, self.folder / "checkpoint.safetensors")
+        notes = {"step": str(self.step), "run": run.about["id"], "curve": self._curve.note()}
+        write_checkpoint(self._checkpoint, tensors, notes)
+        self._curve.write(run)
 
-    def _resume(self) -> None:
-        recipe = self.recipe.text()
-        path = self.folder / "checkpoint.safetensors"
+    def _resume(self, run: Run) -> None:
+        """Go on from the checkpoint, if it is ahead, or if the detector holds something else by now."""
+        path = self._checkpoint
         if not path.exists():
-            write_atomically(self.folder / "recipe.json", recipe.encode())
-            (self.folder / "log.jsonl").write_text("")
             return
-        notes = _notes(path)
-        if (other := notes.get("detector", self.detector.spec)) != self.detector.spec:
-            raise RunMismatch(f"{self.folder} holds a training of {other}; choose another folder.")
-        if notes.get("recipe") != recipe:
-            raise RunMismatch(f"{self.folder} holds a training by another recipe; choose another folder.")
-        tensors = load_file(path)
-        self.step = int(notes["step"])
-        self.detector.module.load_state_dict(_under(tensors, "module."))
-        self.average = _under(tensors, "average.")
+        notes = read_notes(path)
+        if notes.get("run") != run.about["id"]:
+            raise RunMismatch(f"{path} is a checkpoint of another training than its folder; choose another folder.")
+        if int(notes["step"]) <= self.step and not self._holds_average:
+            return
+        tensors = read_tensors(path)
+        own, average = under(tensors, "module."), under(tensors, "average.")
+        if own.keys() != self._live.keys():
+            raise BadWeights(f"{path} does not fit {describe(self.detector)}; it was written by another misdetect.")
+        _copy(own, self._live)
+        _copy(average, self.average)
         state: dict[int, dict[str, Any]] = {}
-        for name, value in _under(tensors, "optimiser.").items():
+        for name, value in under(tensors, "optimiser.").items():
             index, _, part = name.partition(".")
             state.setdefault(int(index), {})[part] = value
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        log = self.folder / "log.jsonl"
-        kept = [line for line in log.read_text().splitlines() if json.loads(line)["step"] <= self.step]
-        write_atomically(log, "".join(line + "\n" for line in kept).encode())
+        self.step, self._holds_average = int(notes["step"]), False
+        self._curve.recall(notes["curve"])
+        self._curve.write(run)
 
 
-def _groups(detector: TorchDetector, recipe: Recipe) -> list[dict[str, Any]]:
+def _refuse_misfit(detector: Trainable, batches: Batches, recipe: Recipe) -> None:
+    if tuple(detector.names) != tuple(batches.names):
+        raise BadSpec(
+            f"{describe(detector)} and {batches.spec} have other classes ({', '.join(detector.names[:3])}, … and "
+            f"{', '.join(batches.names[:3])}, …); DatasetBatches(data, detector.names) joins them."
+        )
+    if recipe.widened and not hasattr(detector, "module"):
+        raise BadSpec(f"{describe(detector)} has no `module` to find {recipe.widened[0]!r} in; leave `widened` out.")
+
+
+def _document(named: _Named | None) -> dict[str, Any] | None:
+    """What identifies a change or a check."""
+    if named is None:
+        return None
+    if not isinstance(getattr(named, "name", None), str) or not isinstance(getattr(named, "settings", None), Mapping):
+        raise BadSpec(
+            f"{named!r} should have a `name` and a mapping `settings`, so that a training with another is told from it."
+        )
+    return {"name": named.name, **named.settings}
+
+
+def _named_parameters(detector: Trainable, live: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
+    """The parameters that are trained, in the order of ``live``; one with several names goes by the first."""
+    trained = {id(parameter): parameter for parameter in detector.parameters()}
+    count = len(trained)
+    named = [(name, value) for name, value in live.items() if trained.pop(id(value), None) is not None]
+    if not count or trained:
+        raise BadSpec(
+            f"{describe(detector)} has no parameters to train."
+            if not count
+            else f"{len(trained)} parameters of {describe(detector)} are not in its state()."
+        )
+    return named
+
+
+def _groups(named: Sequence[tuple[str, Tensor]], recipe: Recipe) -> list[dict[str, Any]]:
     """The parameters for the optimiser, by weight decay and by how many ``times`` the recipe's rate they learn at."""
-    named = [(name, p) for name, p in detector.module.named_parameters() if p.requires_grad]
     groups = []
     for times in dict.fromkeys((1.0, recipe.backbone_rate)):
         chosen = [p for name, p in named if times == (recipe.backbone_rate if "backbone" in name.split(".") else 1.0)]
@@ -210,38 +270,7 @@ def _groups(detector: TorchDetector, recipe: Recipe) -> list[dict[str, Any]]:
     return groups
 
 
-def _per_second(steps: int, batch: int, started: float) -> float:
-    return round(steps * batch / max(time.monotonic() - started, 1e-9), 1)
-
-
-@contextmanager
-def _widened(module: nn.Module, recipe: Recipe) -> Iterator[None]:
-    """Inside the block the modules that ``recipe.widened`` names answer in float32."""
-    with ExitStack() as stack:
-        for name in recipe.widened:
-            hook = module.get_submodule(name).register_forward_hook(lambda _module, _inputs, output: _wide(output))
-            stack.callback(hook.remove)
-        yield
-
-
-def _wide(output: Any) -> Any:
-    """``output`` with float32 wherever it holds bfloat16 tensors, in whatever container they come."""
-    if isinstance(output, Tensor):
-        return output.float() if output.dtype == torch.bfloat16 else output
-    if isinstance(output, Mapping):
-        return {name: _wide(value) for name, value in output.items()}
-    if isinstance(output, tuple):
-        return type(output)(*map(_wide, output)) if hasattr(output, "_fields") else tuple(map(_wide, output))
-    return [_wide(value) for value in output] if isinstance(output, list) else output
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _notes(path: Path) -> dict[str, str]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError) as error:
-        raise BadWeights(f"{path} is not a readable checkpoint ({error}); delete it to start again.") from None
+@torch.no_grad()
+def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
+    for name, value in target.items():
+        value.copy_(source[name])

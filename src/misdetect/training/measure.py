@@ -1,5 +1,9 @@
 """AP of a detector on laid-out images, by the project's own scoring; nothing is trained here."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from misdetect.boxes import area
@@ -29,6 +33,24 @@ def measure(detector: Detector, images: TrainingImages, *, limit: int | None = N
     )
     overall = average_precision(_truth(images, count), detections).overall
     return {name: round(value, 4) for name in MEASURED if (value := overall[name]) is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The check of a training: AP and AP50 on the first ``count`` of ``images``."""
+
+    images: TrainingImages
+    count: int
+    name: str = "measure"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What decides the scores beside the detector."""
+        return {"data": self.images.spec, "fingerprint": self.images.fingerprint, "images": self.count}
+
+    def __call__(self, detector: Detector) -> dict[str, float]:
+        scores = measure(detector, self.images, limit=self.count)
+        return {name: scores[name] for name in ("AP", "AP50") if name in scores}
 
 
 def _truth(images: TrainingImages, count: int) -> TruthColumns:

@@ -2,14 +2,12 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from misdetect.data import load_data
 from misdetect.detectors import load_detector
@@ -17,11 +15,16 @@ from misdetect.detectors.torch_detector import TorchDetector
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.zoo import shipped as zoo
 from misdetect.detectors.zoo.models import build, start_from
+from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadSpec, BadWeights
 from misdetect.files import write_atomically
+from misdetect.protocols import Trainable
+from misdetect.training.checkpoint import write_checkpoint
+from misdetect.training.curve import by_name
 from misdetect.training.images import TrainingImages, training_images
-from misdetect.training.loop import Recipe, Training
-from misdetect.training.measure import measure
+from misdetect.training.loop import Training
+from misdetect.training.measure import HeldOut, measure
+from misdetect.training.recipe import Recipe
 
 Progress = Callable[[str, int, int, Mapping[str, float]], None]
 """Called with what is being done, how far it is, how far it goes, and numbers worth showing."""
@@ -41,6 +44,7 @@ RECIPES: Mapping[str, Recipe] = {
 BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000}
 """One bicycle per image, always much the same: learnt in fewer steps."""
 TRAINING_IMAGES = 16_000
+_SCORES = "scores.json"
 
 
 @dataclass(frozen=True)
@@ -54,18 +58,18 @@ class Trained:
     data: str
 
     def curve(self) -> list[dict[str, float]]:
-        """The log at its checks, and at its end: ``step``, the summed training ``loss`` since the check before, ``AP``
-        and ``AP50`` on 200 images (at the end: on all)."""
-        path = self.weights.with_name("log.jsonl")
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        """The training at its checks, and at its end: ``step``, the summed training ``loss`` since the check before,
+        ``AP`` and ``AP50`` on 200 images (at the end: on all). Empty for weights that are in no run."""
+        if not (self.weights.parent / RUN_JSON).exists():
+            return []
         losses: list[float] = []
         points: list[dict[str, float]] = []
-        for line in [*lines, {"step": self.recipe.steps, **self.scores}]:
-            if "losses" in line:
-                losses.append(sum(line["losses"].values()))
-            elif losses:
-                found = {key: line[key] for key in ("AP", "AP50") if key in line}
-                points.append({"step": line["step"], "loss": round(sum(losses) / len(losses), 4), **found})
+        for row in Run.open(self.weights.parent).table().to_pylist():
+            losses.append(sum(by_name(row["losses"]).values()))
+            scores = self.scores if row["step"] == self.recipe.steps else by_name(row["scores"])
+            if scores:
+                found: dict[str, float] = {key: scores[key] for key in ("AP", "AP50") if key in scores}
+                points.append({"step": row["step"], "loss": round(sum(losses) / len(losses), 4), **found})
                 losses = []
         return points
 
@@ -84,7 +88,15 @@ def images_of(name: str, split: str, *, workers: int = 1, progress: Progress | N
         if progress is not None:
             progress(f"drawing {spec}", done, total, {})
 
-    return training_images(spec, cache_folder(), states=entry.states, workers=workers, progress=drawn)
+    return training_images(
+        spec, cache_folder(), states=entry.states, flip=mirrored(name), workers=workers, progress=drawn
+    )
+
+
+def mirrored(name: str) -> bool:
+    """Whether images are mirrored at random: every bicycle looks to the right, and which wheel is the front one is
+    taught by that."""
+    return zoo.ZOO[name].data != "bikes"
 
 
 def train_zoo(
@@ -104,24 +116,18 @@ def train_zoo(
     held_out = images_of(name, "val", workers=workers, progress=progress)
     detector = _untrained(name, images.names, seed)
 
-    def watch(step: int, total: int, losses: dict[str, float]) -> None:
+    def watch(step: int, total: int, numbers: Mapping[str, float]) -> None:
         if progress is not None:
-            progress("training", step, total, losses)
+            progress("training", step, total, numbers)
 
-    def check(current: TorchDetector) -> dict[str, float]:
-        scores = measure(current, held_out, limit=200)
-        if progress is not None:
-            progress("AP on 200 images", training.step, recipe.steps, scores)
-        return {k: scores[k] for k in ("AP", "AP50") if k in scores}
-
-    training = Training(detector, images, recipe, folder)
-    training.run(watch=watch, check=check)
+    Training(detector, images, recipe, folder, check=HeldOut(held_out, 200)).run(watch=watch)
     weights = folder / "weights.safetensors"
     write_half(detector, weights)
     detector.load(weights)
     scores = measure(detector, held_out)
     trained = Trained(name, weights, scores, recipe, f"{zoo.ZOO[name].data}:val")
-    write_atomically(folder / "scores.json", (json.dumps(_document(trained), indent=2) + "\n").encode())
+    told = {"name": name, "scores": scores, "data": trained.data, "weights": weights.name}
+    write_atomically(folder / _SCORES, (json.dumps(told, indent=2) + "\n").encode())
     return trained
 
 
@@ -130,8 +136,7 @@ def recipe_of(name: str, *, seed: int = 0, steps: int | None = None) -> Recipe:
     entry = zoo.ZOO[name]
     recipe = RECIPES[entry.family]
     usual = BIKES_STEPS[entry.family] if entry.data == "bikes" else recipe.steps
-    # every bicycle looks to the right, and which wheel is the front one is taught by that
-    return replace(recipe, seed=seed, steps=usual if steps is None else steps, flip=entry.data != "bikes")
+    return replace(recipe, seed=seed, steps=usual if steps is None else steps)
 
 
 FIRST = "yolox"
@@ -154,27 +159,23 @@ def _untrained(name: str, names: Sequence[str], seed: int) -> TorchDetector:
     return detector
 
 
-def write_half(detector: TorchDetector, path: Path) -> None:
+def write_half(detector: Trainable, path: Path) -> None:
     """Write the weights with matrices and kernels in float16, which halves the file; norms and biases stay float32."""
     tensors = {
-        name: (value.half() if value.ndim > 1 and value.is_floating_point() else value).cpu().contiguous().clone()
-        for name, value in detector.module.state_dict().items()
+        name: (value.half() if value.ndim > 1 and value.is_floating_point() else value)
+        for name, value in detector.state().items()
     }
     for name, value in tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise BadWeights(f"{name} has values that float16 cannot hold; train with a larger weight decay.")
-    temporary = path.with_name(f".{path.name}.writing")
-    save_file(tensors, temporary)
-    os.replace(temporary, path)
+    write_checkpoint(path, tensors)
 
 
 def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
     """Copy trained weights into the package and write them into its manifest; returns the manifest's entry."""
     folder.mkdir(exist_ok=True)
     target = folder / f"{trained.name}.safetensors"
-    temporary = folder / f".{target.name}.writing"
-    shutil.copyfile(trained.weights, temporary)
-    os.replace(temporary, target)
+    write_atomically(target, trained.weights.read_bytes())
     known = zoo.ZOO[trained.name]
     data = load_data(f"{known.data}:train,count={TRAINING_IMAGES}")
     detector = build(known.family, data.names, data=known.data)
@@ -189,7 +190,7 @@ def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
         "family": known.family,
         "scores": trained.scores,
         "scored_on": trained.data,
-        "recipe": asdict(trained.recipe),
+        "recipe": {**trained.recipe.document(), "flip": mirrored(trained.name)},
         "curve": trained.curve(),
     }
     zoo.manifest.cache_clear()
@@ -202,13 +203,9 @@ def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
 
 def read_trained(folder: Path) -> Trained:
     """The finished training in ``folder``, as ``train_zoo`` left it."""
-    path = folder / "scores.json"
+    path = folder / _SCORES
     if not path.is_file():
         raise BadSpec(f"{folder} holds no finished training; run 'misdetect zoo train NAME --out {folder}' to its end.")
     found = json.loads(path.read_text(encoding="utf-8"))
-    recipe = Recipe(**{**found["recipe"], "widened": tuple(found["recipe"]["widened"])})
-    return Trained(found["name"], folder / "weights.safetensors", found["scores"], recipe, found["data"])
-
-
-def _document(trained: Trained) -> dict[str, Any]:
-    return {**asdict(trained), "weights": trained.weights.name}
+    recipe = Recipe.of(Run.open(folder).settings)
+    return Trained(found["name"], folder / found["weights"], found["scores"], recipe, found["data"])

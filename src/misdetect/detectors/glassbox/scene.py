@@ -16,9 +16,9 @@ from misdetect.boxes import Bools, Floats, Ints, gaps
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Sample
+from misdetect.detections import PRESENT
 from misdetect.picture import Pixels
 
-PRESENT = ("intact", "damaged")
 """States of parts that are there (paper 2); parts in any other state are missing."""
 _WHITES = 16
 

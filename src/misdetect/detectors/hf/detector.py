@@ -32,7 +32,7 @@ from misdetect.detectors.hf.trace import FAMILIES, Family, Watch, choose, corner
 from misdetect.detectors.names import read_names
 from misdetect.detectors.torch_detector import TorchDetector
 from misdetect.detectors.torchvision import ops as torchvision_ops
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
 from misdetect.picture import digest
 from misdetect.spec import Spec
 
@@ -72,7 +72,14 @@ class HfDetector(TorchDetector):
         self.score, self.max_detections, self.top_k = score, max_detections, top_k
 
     def _pixels(self, images: list[Tensor]) -> Tensor:
-        return self.prepare(torch.stack(images))
+        pixels = self.prepare(torch.stack(images))
+        stride = max(getattr(cast(Any, self.module).config, "feat_strides", (1,)))
+        if any(side % stride for side in pixels.shape[-2:]):  # the encoder of RT-DETR and D-FINE joins its levels
+            raise BadArray(
+                f"{self.spec} takes images whose sides are multiples of {stride}. Got {pixels.shape[-2]}x"
+                f"{pixels.shape[-1]}; have them resized: size=HEIGHTxWIDTH."
+            )
+        return pixels
 
     def _forward(self, images: list[Tensor]) -> Any:
         output = self.module(pixel_values=self._pixels(images))
@@ -130,6 +137,8 @@ class HfDetector(TorchDetector):
 
     def _training_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
         pixels, mask = _padded([self._pixels([image])[0] for image in images])
+        if mask is not None and self.family.fixed is not None:  # RT-DETR and D-FINE do not look at the mask
+            raise BadArray(f"{self.spec} is trained on images of one size; have them resized: size=HEIGHTxWIDTH.")
         sizes = [(image.shape[1], image.shape[2]) for image in images]
         targets = targets_of(truths, sizes, pixels)
         losses: dict[str, Tensor] = training_losses(self.module, self.family, pixels, mask, targets)

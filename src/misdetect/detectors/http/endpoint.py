@@ -31,7 +31,8 @@ class HttpDetector:
 
     ``budget`` may be assigned: every attempt, retries included, takes one query from it (and from the spec's own
     limits) before it is sent. ``limits`` are those of the spec, as arguments for a ``Budget`` with a file to share
-    between workers. ``fingerprint`` is ``None`` unless the spec vouches for a ``version``: what is behind an address
+    between workers; ``asked_before`` counts requests that were made before any such budget was there.
+    ``fingerprint`` is ``None`` unless the spec vouches for a ``version``: what is behind an address
     can change, and then answers of another run are not this detector's.
     """
 
@@ -46,12 +47,14 @@ class HttpDetector:
         budget: Budget | None = None,
         settings: dict[str, Any] | None = None,
         fingerprint: str | None = None,
+        asked_before: int = 0,
     ) -> None:
         self.spec, self.transport, self.format, self.reading = spec, transport, format, reading
         self.encoding = encoding
         self.budget = self._own = budget
         self.settings = settings or {}
         self.fingerprint = fingerprint
+        self.asked_before = asked_before
         self.names = reading.names
         self.concurrency = self.batch_size = transport.policy.concurrency
 
@@ -128,10 +131,14 @@ def load_http(spec: Spec) -> HttpDetector:
     version, names_value = spec.take("version", ""), spec.take("names", "")
     tensor = {name: spec.options[name] for name in ("input", "tensor") if name in spec.options}
     spec.finish()
+    asked = 0
     if names_value:
         names = read_names(names_value, spec.text)
     elif format_name == "misdetect":
-        names = _fetch_names(transport, budget)
+        if spec.known_names is not None:
+            names = spec.known_names
+        else:
+            names, asked = _fetch_names(transport, budget)
     else:
         raise BadSpec(f"{spec.text!r}: give names=coco or names=FILE; only format=misdetect can ask its endpoint.")
     answering: dict[str, Any] = {"url": url, "format": format_name, "encode": encoding[0], "headers": transport.headers}
@@ -149,6 +156,7 @@ def load_http(spec: Spec) -> HttpDetector:
         budget=budget,
         settings=answering | asking | limits | {"version": version or None},
         fingerprint=known,
+        asked_before=asked,
     )
 
 
@@ -247,13 +255,21 @@ def budget_of(spec: Spec) -> tuple[Budget | None, dict[str, Any]]:
     return Budget(limits["max_requests"], limits["usd"], price, path=Path(file) if file else None), limits
 
 
-def _fetch_names(transport: Transport, budget: Budget | None) -> tuple[str, ...]:
-    """What ``GET url`` says its class names are. This is a request like any other and is counted as one."""
-    (body,) = transport.exchange([lambda: Request(b"", {}, method="GET")], budget.take if budget else lambda: None)
+def _fetch_names(transport: Transport, budget: Budget | None) -> tuple[tuple[str, ...], int]:
+    """What ``GET url`` says its class names are, and how many requests that took: each is one like any other."""
+    asked = 0
+
+    def take() -> None:
+        nonlocal asked
+        if budget is not None:
+            budget.take()
+        asked += 1
+
+    (body,) = transport.exchange([lambda: Request(b"", {}, method="GET")], take)
     if not isinstance(body, bytes):
         transport.close()
         raise body
     try:
-        return formats.read_names_field(formats.parse_json(body))
+        return formats.read_names_field(formats.parse_json(body)), asked
     except BadArray as error:
         raise transport.failed(f"did not say its class names (give names=): {error}") from None

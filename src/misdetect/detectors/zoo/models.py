@@ -115,7 +115,8 @@ class Backbone(nn.Module):
     """The zoo's YOLOX without its head as a backbone of transformers: ``[N, 3, H, W]`` to maps at strides 8, 16, 32.
 
     With YOLOX's neck, which the paper does without: the neck and one encoder layer mix the levels in less time than
-    two encoder layers do, and start from weights that were trained.
+    two encoder layers do, and start from weights that were trained. The neck joins maps that must fit each other, so
+    images are stretched to multiples of the coarsest stride: boxes are relative to the image, and stay where they are.
     """
 
     def __init__(self) -> None:
@@ -124,6 +125,10 @@ class Backbone(nn.Module):
         self.net = YOLOPAFPN(SCALES["rooms"].yolox)
 
     def forward(self, pixel_values: Tensor) -> list[Tensor]:
+        stride = SCALES["rooms"].yolox.strides[-1]
+        size = [-(-side // stride) * stride for side in pixel_values.shape[-2:]]
+        if size != list(pixel_values.shape[-2:]):
+            pixel_values = nn.functional.interpolate(pixel_values, size, mode="bilinear", align_corners=False)
         return list(self.net(self.pixels(pixel_values)))
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from misdetect.detections import PRESENT
 from misdetect.errors import BadSpec, BadWeights
 from misdetect.spec import Spec
 
@@ -32,16 +33,15 @@ class Entry:
     states: tuple[str, ...] | None = None
 
 
-_PRESENT = ("intact", "damaged")
 ZOO: Mapping[str, Entry] = {
     "ssd": Entry("ssd", "rooms"),
     "faster-rcnn": Entry("faster-rcnn", "rooms"),
     "retinanet": Entry("retinanet", "rooms"),
     "yolox": Entry("yolox", "rooms"),
     "deformable-detr": Entry("deformable-detr", "rooms"),
-    "faster-rcnn-bikes": Entry("faster-rcnn", "bikes", _PRESENT),
-    "retinanet-bikes": Entry("retinanet", "bikes", _PRESENT),
-    "yolox-bikes": Entry("yolox", "bikes", _PRESENT),
+    "faster-rcnn-bikes": Entry("faster-rcnn", "bikes", PRESENT),
+    "retinanet-bikes": Entry("retinanet", "bikes", PRESENT),
+    "yolox-bikes": Entry("yolox", "bikes", PRESENT),
 }
 
 

@@ -7,7 +7,7 @@ the same objects were judged by the same rules.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints
+from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.labels import plain_name
 from misdetect.metrics.bootstrap import interval, resamples
 from misdetect.metrics.slices import per_image
-from misdetect.studies.explain.summary import headline, names_of
+from misdetect.studies.explain.document import headline, names_of, settings_of
 
-RULES = ("thresholds", "miss", "reading", "inside")
+RULES = ("loc", "cls", "score", "miss", "reading", "inside")
 """Settings that decide what is a miss and what is said of it."""
 REPEATS = 1000
 _SAME = 0.01
@@ -46,25 +46,20 @@ class Judged:
 
     @classmethod
     def of(cls, run: Run, *, confidence: float = 0.9, seed: int = 0) -> "Judged":
-        identity = run.document.get("identity", {})
-        if identity.get("study") != "explain":
+        if run.study != "explain":
             raise BadData(f"{run.path} is not an explain run.")
-        settings = identity.get("settings") or {}
-        if missing := [key for key in RULES if key not in settings]:
-            raise BadData(
-                f"{run.path / 'run.json'} has no identity.settings.{missing[0]}; it was not written by explain."
-            )
+        how = replace(settings_of(run), confidence=confidence, seed=seed)
         rows = run.query(
             "SELECT image, id, label, x0, y0, x1, y1, found, mechanism, reason, tide FROM rows WHERE kind = 'object' "
             "ORDER BY case_index, row"
         ).to_pylist()
         return cls(
             [(row["image"], row["id"]) for row in rows],
-            np.array([[row[k] for k in ("x0", "y0", "x1", "y1")] for row in rows], dtype=np.float64).reshape(-1, 4),
+            boxes_of(rows),
             np.array([row["mechanism"] or "" for row in rows], dtype=object),
-            names_of(settings),
-            {key: settings[key] for key in RULES},
-            headline(rows, settings, confidence=confidence, seed=seed),
+            names_of(bool(how.inside)),
+            {key: getattr(how, key) for key in RULES},
+            headline(rows, how),
         )
 
     def columns(self, rows: Ints) -> Floats:
@@ -276,6 +271,12 @@ def by_class(runs: Sequence[Judged]) -> dict[str, dict[str, list[Any]]]:
             for key, values in row.items():
                 values[i] = entry[key]
     return dict(sorted(found.items()))
+
+
+def compare(runs: Mapping[str, Run], confidence: float, seed: int) -> dict[str, Any]:
+    """Everything ``misdetect compare`` says of explain ``runs`` but their settings; ``by_run`` has each one's own."""
+    judged = {name: Judged.of(run, confidence=confidence, seed=seed) for name, run in runs.items()}
+    return {**compared(judged, confidence=confidence, seed=seed), "by_run": {n: j.document for n, j in judged.items()}}
 
 
 def compared(runs: Mapping[str, Judged], *, confidence: float = 0.9, seed: int = 0) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, iou
+from misdetect.boxes import Floats, Ints, iou, sides
 from misdetect.detections import Detections
 from misdetect.metrics.mechanisms import Thresholds
 
@@ -55,7 +55,7 @@ class Outside:
         if self.rival >= 0:
             row |= {"rival": names[self.rival], "rival_score": self.rival_score}
         if self.box is not None:
-            row |= {f"refined_{name}": value for name, value in zip(("x0", "y0", "x1", "y1"), self.box, strict=True)}
+            row |= sides(self.box, "refined_")
         return row
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints
+from misdetect.boxes import Bools, Floats, Ints, boxes_of
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 
@@ -54,7 +54,7 @@ def world(objects: Sequence[dict[str, Any]], detections: Sequence[dict[str, Any]
     objects = sorted((o for o in objects if o["label"] is not None), key=lambda row: place[row["image"]])
     detections = sorted(detections, key=lambda row: place[row["image"]])
     row_of = {(o["image"], o["id"]): i for i, o in enumerate(objects)}
-    boxes = np.array([[o[k] for k in ("x0", "y0", "x1", "y1")] for o in objects], dtype=np.float64).reshape(-1, 4)
+    boxes = boxes_of(objects)
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     truth = TruthColumns(
         images=tuple(ImageRow(name, i, 1, 1) for i, name in enumerate(images)),
@@ -71,7 +71,7 @@ def world(objects: Sequence[dict[str, Any]], detections: Sequence[dict[str, Any]
     found = DetectionColumns.of(
         [place[d["image"]] for d in detections],
         [label_of[d["label"]] for d in detections],
-        [[d[k] for k in ("x0", "y0", "x1", "y1")] for d in detections],
+        boxes_of(detections),
         [d["score"] for d in detections],
     )
     wrong = [row_of.get((d["image"], d["matched"]), -1) if d["tide"] in _ERRORS else -1 for d in detections]

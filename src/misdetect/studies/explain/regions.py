@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, coverage, iou, nms
+from misdetect.boxes import SIDES, Floats, Ints, coverage, iou, nms
 from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
 from misdetect.metrics.matching import greedy_match
@@ -111,7 +111,7 @@ def suspicious(rows: Sequence[dict[str, Any]], limit: int = 10) -> list[dict[str
     return [
         {
             "image": row["image"],
-            "box": [round(row[name], 1) for name in ("x0", "y0", "x1", "y1")],
+            "box": [round(row[name], 1) for name in SIDES],
             "objectness": round(row["objectness"], 4),
         }
         for row in ranked

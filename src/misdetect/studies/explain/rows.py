@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Bools, Floats, Ints, iou
+from misdetect.boxes import SIDES, Bools, Floats, Ints, iou, sides
 from misdetect.candidates import Candidates
 from misdetect.data.dataset import Sample
-from misdetect.detections import Detections, Truth
+from misdetect.detections import PRESENT, Detections, Truth
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.diagnosis import Diagnosis, diagnose
@@ -25,19 +25,18 @@ from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
 from misdetect.metrics.slices import attributes
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.regions import Regions, objectness_of
+from misdetect.studies.explain.settings import ExplainSettings
 
 OBJECT, DETECTION, REGION, IGNORED = KINDS = ("object", "detection", "region", "ignored")
-TIDE_TYPES = ("missed", "cls", "loc", "cls+loc")
+TIDE_TYPES = ("Miss", "Cls", "Loc", "Both")
 """The TIDE type of a miss: that of the best-scored error about it; see docs/definitions.md."""
-PRESENT = ("intact", "damaged")
 SWEEP = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Scores at which ``reach`` is taken: the best IoU that a detection of the object's class has at that score or more."""
-BOX = ("x0", "y0", "x1", "y1")
+"""Scores at which ``best_iou`` is taken: that of a detection of the object's class with that score or more."""
 SLICES = ("crowding", "occlusion", "truncation", "aspect", "brightness")
 
 
 def _box(prefix: str = "") -> list[tuple[str, pa.DataType]]:
-    return [(prefix + name, pa.float64()) for name in BOX]
+    return [(prefix + name, pa.float64()) for name in SIDES]
 
 
 def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -52,6 +51,7 @@ SCHEMA = pa.schema(
         ("height", pa.int32()),
         ("id", pa.int64()),
         ("label", pa.string()),
+        ("state", pa.string()),
         *_box(),
         ("score", pa.float64()),
         ("found", pa.bool_()),
@@ -61,7 +61,7 @@ SCHEMA = pa.schema(
         ("matched", pa.int64()),
         ("matched_iou", pa.float64()),
         ("candidate", pa.int64()),
-        ("level", pa.int32()),
+        ("pyramid", pa.int32()),
         ("localised", pa.int32()),
         *_numbers("proposal_iou", "refined_iou", "best_proposal_iou", "best_refined_iou", "moved", "own_score"),
         ("rival", pa.string()),
@@ -75,7 +75,7 @@ SCHEMA = pa.schema(
         ("suppressor_object", pa.int64()),
         *_box("suppressor_"),
         *_numbers("area", *SLICES),
-        ("reach", pa.list_(pa.float64())),
+        ("best_iou", pa.list_(pa.float64())),
     ]
 )
 
@@ -83,13 +83,14 @@ SCHEMA = pa.schema(
 @dataclass(frozen=True, eq=False)
 class Seen:
     """One image and the answer about it: its ``truth`` with ``labels`` ``[T]`` of the detector (-1: not one of its
-    classes, called ``names``), ``everything`` that was detected at whatever score, which of it is of a class that the
-    data has (``known`` ``[D]``), and, where it can be seen, the ``inside``."""
+    classes, called ``names``; ``data_names`` are the data's), ``everything`` that was detected at whatever score, which
+    of it is of a class that the data has (``known`` ``[D]``), and, where it can be seen, the ``inside``."""
 
     sample: Sample
     truth: Truth
     labels: Ints
     names: Sequence[str]
+    data_names: Sequence[str]
     everything: Detections
     known: Bools
     inside: Candidates | None
@@ -112,34 +113,30 @@ class Seen:
         return np.asarray(reasons, dtype=object)
 
 
-def image_rows(
-    seen: Seen, thresholds: Thresholds, how: dict[str, Any], pixels: Any = None, regions: int = 20
-) -> list[dict[str, Any]]:
-    """All rows of one image. ``how`` has ``miss`` and ``reading`` (see ``metrics/mechanisms``)."""
-    counted = seen.counted()
+def image_rows(seen: Seen, how: ExplainSettings, pixels: Any = None) -> list[dict[str, Any]]:
+    """All rows of one image, given its ``pixels`` where they are to be measured."""
+    thresholds, counted = how.thresholds, seen.counted()
     boxes, labels = seen.truth.boxes[counted], seen.labels[counted]
-    lost = missed(seen.everything, boxes, labels, thresholds, how["miss"])
+    lost = missed(seen.everything, boxes, labels, thresholds, how.miss)
     reported = np.flatnonzero((seen.everything.scores >= thresholds.reported) & seen.known)
     types = _Types(seen, counted, reported, thresholds)
     own = {"image": seen.sample.id, "width": seen.sample.width, "height": seen.sample.height}
     rows = [own | row for row in _objects(seen, counted, lost, types, thresholds, how, pixels)]
     rows += [own | row for row in _detections(seen, counted, reported, types)]
-    alarm = Regions.of(seen.everything, seen.inside, thresholds, regions)
+    alarm = Regions.of(seen.everything, seen.inside, thresholds, how.regions)
     target = alarm.targets(seen.truth, counted[lost], thresholds.loc)
     ids = np.asarray(seen.truth.ids)
     for i, at in enumerate(target.tolist()):
         hit = {"tide": "crowd"} if at == -2 else {"matched": int(ids[at])} if at >= 0 else {}
-        rows.append(own | {"kind": REGION, "objectness": float(alarm.objectness[i]), **_of(alarm.boxes[i])} | hit)
+        rows.append(own | {"kind": REGION, "objectness": float(alarm.objectness[i]), **sides(alarm.boxes[i])} | hit)
     for i, why in enumerate(seen.ignored_for().tolist()):
         if why:
             name = None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
-            row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **_of(seen.truth.boxes[i])}
+            if why == "unknown-class":
+                name = seen.data_names[seen.truth.labels[i]]
+            row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **sides(seen.truth.boxes[i])}
             rows.append(own | row)
     return rows
-
-
-def _of(box: Floats, prefix: str = "") -> dict[str, float]:
-    return {prefix + name: float(value) for name, value in zip(BOX, box, strict=True)}
 
 
 class _Types:
@@ -165,22 +162,22 @@ class _Types:
         settings = tide.TideSettings(foreground=thresholds.loc, background=min(0.1, thresholds.loc))
         self.assigned = a = tide.assign(truth, detections, settings)
         self.truth_ids = truth.ids
-        kinds = np.array(["", "cls", "loc", "missed", ""], dtype=object)
+        kinds = np.array(["", "Cls", "Loc", "Miss", ""], dtype=object)
         self.object_type = kinds[a.truth_type][: len(counted)]
         self.error_of, self.error_iou = a.detection_of[: len(counted)].copy(), a.truth_overlap[: len(counted)].copy()
         both = np.flatnonzero(a.detection_type == tide.BOTH)
         for d in both[np.argsort(detections.scores[both], kind="stable")].tolist():  # the best-scored is written last
             t = int(a.truth_of[d])
-            if t < len(counted) and self.object_type[t] in ("missed", "cls+loc"):
-                self.object_type[t], self.error_of[t], self.error_iou[t] = "cls+loc", d, a.overlap[d]
+            if t < len(counted) and self.object_type[t] in ("Miss", "Both"):
+                self.object_type[t], self.error_of[t], self.error_iou[t] = "Both", d, a.overlap[d]
 
 
 def _objects(
-    seen: Seen, counted: Ints, lost: Bools, types: _Types, t: Thresholds, how: dict[str, Any], pixels: Any
+    seen: Seen, counted: Ints, lost: Bools, types: _Types, t: Thresholds, how: ExplainSettings, pixels: Any
 ) -> list[dict[str, Any]]:
     measured = attributes(seen.truth, seen.sample.width, seen.sample.height, pixels)
-    reach = reaches(seen.everything, seen.truth.boxes[counted], seen.labels[counted])
-    ids = np.asarray(seen.truth.ids)
+    best = best_ious(seen.everything, seen.truth.boxes[counted], seen.labels[counted])
+    ids, states = np.asarray(seen.truth.ids), seen.truth.states
     rows: list[dict[str, Any]] = []
     for i, at in enumerate(counted.tolist()):
         dark = float(measured["brightness"][at])
@@ -189,12 +186,13 @@ def _objects(
                 "kind": OBJECT,
                 "id": int(ids[at]),
                 "label": seen.names[seen.labels[at]],
-                **_of(seen.truth.boxes[at]),
+                "state": None if states is None else states[at],
+                **sides(seen.truth.boxes[at]),
                 "found": not lost[i],
                 "area": float(measured["size"][at]),
                 **{name: float(measured[name][at]) for name in SLICES},
                 "brightness": None if np.isnan(dark) else dark,
-                "reach": reach[i].tolist(),
+                "best_iou": best[i].tolist(),
             }
         )
         if lost[i]:
@@ -207,13 +205,13 @@ def _objects(
         for place, verdict in zip(places.tolist(), outside.judge(seen.everything, boxes, labels, t), strict=True):
             rows[place] |= verdict.columns(seen.names)
         return rows
-    found = diagnose(seen.inside, boxes, labels, t, how["reading"])
+    found = diagnose(seen.inside, boxes, labels, t, how.reading)
     for i, place in enumerate(places.tolist()):
         rows[place] |= _evidence(seen, found, i, place, seen.truth.boxes[counted], ids[counted])
     return rows
 
 
-def reaches(found: Detections, boxes: Floats, labels: Ints) -> Floats:
+def best_ious(found: Detections, boxes: Floats, labels: Ints) -> Floats:
     """``[M, len(SWEEP)]``: the best IoU of a detection of the object's class at each score of ``SWEEP`` or above."""
     overlap = iou(boxes, found.boxes) * (np.asarray(labels)[:, None] == found.labels[None, :])
     return np.stack([overlap[:, found.scores >= score].max(axis=1, initial=0) for score in SWEEP], axis=1)
@@ -236,7 +234,7 @@ def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: 
     at = int(d.candidate[i])
     if at >= 0:
         row |= _candidate(seen, at)
-        row |= _of(c.proposals[at], "proposal_") | _of(c.refined[at], "refined_")
+        row |= sides(c.proposals[at], "proposal_") | sides(c.refined[at], "refined_")
         fit = iou(np.stack([c.proposals[at], c.refined[at]]).astype(np.float64), boxes[place : place + 1])[:, 0]
         row["proposal_iou"], row["refined_iou"] = fit.tolist()
         row["top_labels"] = [names[k] for k in d.top[i].tolist()]
@@ -250,7 +248,7 @@ def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: 
         row |= {
             "suppressor_label": names[pair[1]],
             "suppressor_score": float(c.scores[pair]),
-            **_of(box, "suppressor_"),
+            **sides(box, "suppressor_"),
         }
         row["suppressor_iou"] = float(d.suppressor_iou[i])
         near = iou(box[None], boxes)[0]
@@ -264,7 +262,7 @@ def _candidate(seen: Seen, at: int) -> dict[str, Any]:
     assert c is not None
     return {
         "candidate": int(c.identity[at]),
-        "level": None if c.pyramid is None else int(c.pyramid[at]),
+        "pyramid": None if c.pyramid is None else int(c.pyramid[at]),
         "background": float(c.background[at]),
         "objectness": float(seen.objectness[at]),
     }
@@ -285,7 +283,7 @@ def _detections(seen: Seen, counted: Ints, reported: Ints, types: _Types) -> lis
             "label": seen.names[found.labels[at]],
             "score": float(found.scores[at]),
             "tide": tide.DETECTION_TYPES[a.detection_type[i]],
-            **_of(found.boxes[at]),
+            **sides(found.boxes[at]),
             "matched_iou": float(a.overlap[i]),
         }
         target = int(a.truth_of[i])
@@ -311,7 +309,7 @@ def _origin(seen: Seen, at: int) -> dict[str, Any]:
     assert c is not None
     candidate, label = int(c.kept.candidate[at]), int(c.kept.label[at])
     box = (c.refined[candidate] if c.class_boxes is None else c.class_boxes[candidate, label]).astype(np.float64)
-    row = _candidate(seen, candidate) | _of(c.proposals[candidate], "proposal_")
+    row = _candidate(seen, candidate) | sides(c.proposals[candidate], "proposal_")
     row["moved"] = 1 - float(iou(c.proposals[candidate].astype(np.float64)[None], box[None])[0, 0])
     scores = c.scores[candidate].astype(np.float64)
     order = np.argsort(-scores, kind="stable")

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, area, gaps, iou
+from misdetect.boxes import Bools, Floats, Ints, area, boxes_of, gaps, iou
 from misdetect.compose.placement import free
 from misdetect.metrics.metamorphic import EXTRA, Oracle
-from misdetect.studies.fuzz.reach import WIDE, Offer, Scene
-from misdetect.studies.fuzz.rows import BOX, Insertion
+from misdetect.studies.fuzz.reach import WIDE, Background, Offer
+from misdetect.studies.fuzz.rows import Insertion
 
 _CANDIDATES = 240
 """Places drawn on a background at a time; those that are not free are dropped."""
 _NEARBY = 24
 """Variations of the edits that moved a score farthest, considered besides."""
-_PER_SCENE = 3
+_PER_BACKGROUND = 3
 """Insertions into one background in one round; later ones take the earlier ones' chances into account."""
 _STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0])
 """Where the calibration changes from one bin to the next, in standard deviations short of a failure."""
@@ -122,16 +123,16 @@ class Trust:
 
 
 @dataclass(eq=False)
-class _Prey:
+class Target:
     """A background under attack. Things ``[A]``: ``boxes``, their ``index`` among the detections, ``faint`` (to be made
     an extra) or not (to be missed), ``start`` in log-odds, ``need``: how far it has to move, ``weight``: how much a
     failure would still be worth. Tried edits ``[n]``: ``tried`` boxes, ``kinds`` (cutouts), ``moved`` ``[n, A]``.
     ``awaited``: planned, not answered yet, how ``short`` each is expected to leave the things and what it is worth."""
 
-    scene: Scene
+    background: Background
     index: Ints
     boxes: Floats
-    labels: Ints
+    labels: NDArray[np.object_]
     faint: Bools
     start: Floats
     need: Floats
@@ -144,8 +145,8 @@ class _Prey:
     trust: Trust = field(default_factory=Trust)
 
     @classmethod
-    def of(cls, scene: Scene, oracle: Oracle) -> "_Prey":
-        boxes, scores, labels = scene.before.boxes, scene.before.scores, scene.before.labels
+    def of(cls, background: Background, oracle: Oracle) -> "Target":
+        boxes, scores, labels = background.before.boxes, background.before.scores, background.before.labels
         detected = scores >= oracle.score
         same = (iou(boxes, boxes) >= oracle.iou) & (labels[:, None] == labels[None, :])
         faint = (scores <= oracle.low) & ~(same & detected[None, :]).any(axis=1)  # not a second box of a detection
@@ -157,9 +158,10 @@ class _Prey:
         index = np.flatnonzero((scores >= oracle.high) | faint)
         start, is_faint = log_odds(scores[index]), faint[index]
         need = np.where(is_faint, log_odds(np.minimum(goal[index], 1.0)) - start, start - log_odds(oracle.low))
+        names = np.array(background.names, dtype=object)
         return cls(
-            scene, index, scene.before.boxes[index], scene.before.labels[index], is_faint, start, need,
-            np.ones(len(index)), moved=np.zeros((0, len(index))),
+            background, index, boxes[index], names[index], is_faint, start, need, np.ones(len(index)),
+            moved=np.zeros((0, len(index))),
         )  # fmt: skip
 
     def record(self, insertion: Insertion, standing: Floats) -> Floats:
@@ -185,11 +187,11 @@ class _Options:
 
 
 class Adaptive:
-    """Plans rounds of insertions for ``scenes`` up to ``reach``, and is to ``learn`` from the rows of each, if some
-    rounds later. The same seed and order of rounds and rows give the same plans."""
+    """Plans rounds of insertions for ``backgrounds`` up to ``reach``, and is to ``learn`` from the rows of each, if
+    some rounds later. The same seed and order of rounds and rows give the same plans."""
 
-    def __init__(self, scenes: Iterable[Scene], reach: int, oracle: Oracle, seed: int) -> None:
-        self._prey = {scene.image: _Prey.of(scene, oracle) for scene in scenes if scene.offers}
+    def __init__(self, backgrounds: Iterable[Background], reach: int, oracle: Oracle, seed: int) -> None:
+        self._targets = {each.image: Target.of(each, oracle) for each in backgrounds if each.offers}
         self._reach, self._seed = reach, seed
         self._spread = Spread()
         self._calibration = Calibration()
@@ -198,17 +200,18 @@ class Adaptive:
     def plan(self, most: int) -> list[Insertion]:
         """Up to ``most`` insertions, the most promising first."""
         best: list[tuple[float, float, int, int]] = []
-        for image, prey in self._prey.items():
+        for image, target in self._targets.items():
             if image not in self._options:
-                self._options[image] = self._look_around(prey)
-            appeal = prey.trust.factor * (1 + 1 / np.sqrt(1 + len(prey.tried)))  # what was seldom tried is tried sooner
-            best += [(-appeal * w, w, image, chosen) for w, chosen in self._chosen(prey, self._options[image])]
+                self._options[image] = self._look_around(target)
+            seldom = 1 + 1 / np.sqrt(1 + len(target.tried))  # what was seldom tried is tried sooner
+            appeal = target.trust.factor * seldom
+            best += [(-appeal * w, w, image, chosen) for w, chosen in self._chosen(target, self._options[image])]
         best = sorted(best)[:most]
         plan = []
         for _, worth, image, chosen in best:
             options = self._options[image]
             insertion = options.insertions[chosen]
-            self._prey[image].awaited[insertion] = options.short[chosen], worth
+            self._targets[image].awaited[insertion] = options.short[chosen], worth
             plan.append(insertion)
         for *_, image, _ in best:  # what is awaited there changes what is expected there, as will what is learnt
             self._options.pop(image, None)
@@ -217,75 +220,76 @@ class Adaptive:
     def learn(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in the rows of insertions, in order."""
         for row in rows:
-            prey, insertion = self._prey[row["image"]], Insertion.of_row(row)
-            self._options.pop(row["image"], None)
-            short, expected = prey.awaited.pop(insertion)
+            insertion = Insertion.of_row(row)
+            target = self._targets[insertion.image]
+            self._options.pop(insertion.image, None)
+            short, expected = target.awaited.pop(insertion)
             if row["failed"] is None:  # not asked, being unnatural
                 continue
-            moved = prey.record(insertion, np.array(row["standing"], dtype=np.float64))
-            bins = self._spread.bins(prey.tried[-1:], prey.boxes, prey.faint)
+            moved = target.record(insertion, np.array(row["standing"], dtype=np.float64))
+            bins = self._spread.bins(target.tried[-1:], target.boxes, target.faint)
             self._spread.learn(bins, moved[None, :])
-            live = prey.weight > 0
-            hit = self._hits(prey, row["changes"])
-            self._calibration.learn(short, prey.faint, live, hit)
-            prey.trust.learn(expected, float((hit & live).sum()))
+            live = target.weight > 0
+            hit = self._hits(target, row["changes"])
+            self._calibration.learn(short, target.faint, live, hit)
+            target.trust.learn(expected, float((hit & live).sum()))
 
-    def _hits(self, prey: _Prey, changes: Sequence[Mapping[str, Any]]) -> Bools:
+    def _hits(self, target: Target, changes: Sequence[Mapping[str, Any]]) -> Bools:
         """Which things ``[A]`` failed by the inserted object's doing. What was found is worth nothing a second time;
         what the control does too is worth half as much."""
-        hits = np.zeros(len(prey.index), dtype=np.bool_)
+        hits = np.zeros(len(target.index), dtype=np.bool_)
         for change in changes:
             if change["flickers"] or not change["counts"]:
                 continue
             if change["type"] == EXTRA:
-                overlap = iou(prey.boxes, [[change[name] for name in BOX]])[:, 0]
-                same = prey.faint & (prey.labels == change["label"]) & (overlap >= 0.3)
+                overlap = iou(target.boxes, boxes_of([change]))[:, 0]
+                same = target.faint & (target.labels == change["label"]) & (overlap >= 0.3)
             else:
-                same = ~prey.faint & (prey.index == self._detection(prey, change["thing"]))
-            prey.weight[same] *= 0.0 if change["attributable"] else 0.5
+                same = ~target.faint & (target.index == self._detection(target, change["thing"]))
+            target.weight[same] *= 0.0 if change["attributable"] else 0.5
             hits |= same & change["attributable"]
         return hits
 
     @staticmethod
-    def _detection(prey: _Prey, thing: int) -> int:
+    def _detection(target: Target, thing: int) -> int:
         """Index among all detections of number ``thing`` above the threshold."""
-        return int(np.flatnonzero(prey.scene.before.scores >= prey.scene.score)[thing])
+        return int(np.flatnonzero(target.background.before.scores >= target.background.score)[thing])
 
-    def _look_around(self, prey: _Prey) -> "_Options":
+    def _look_around(self, target: Target) -> "_Options":
         """Places to choose from, drawn anew after each visit, from the seed."""
-        generator = np.random.default_rng([self._seed, 6, prey.scene.image, prey.visits])
-        prey.visits += 1
-        found = [*_beside(prey, self._reach, generator), *_nearby(prey, generator)]
+        generator = np.random.default_rng([self._seed, 6, target.background.image, target.visits])
+        target.visits += 1
+        found = [*_beside(target, self._reach, generator), *_nearby(target, generator)]
         edits = _edits(found)
-        fresh: Floats = (1 - _alike(*edits, *_edits(prey.awaited))).prod(axis=1)
-        return _Options(found, self._short(prey, *edits), _alike(*edits, *edits), fresh)
+        fresh: Floats = (1 - _alike(*edits, *_edits(target.awaited))).prod(axis=1)
+        return _Options(found, self._short(target, *edits), _alike(*edits, *edits), fresh)
 
-    def _short(self, prey: _Prey, boxes: Floats, kinds: Ints) -> Floats:
+    def _short(self, target: Target, boxes: Floats, kinds: Ints) -> Floats:
         """How many standard deviations ``[C, A]`` each thing is expected to fall short of failing."""
-        mean, spread = self._spread.of(self._spread.bins(boxes, prey.boxes, prey.faint))
+        mean, spread = self._spread.of(self._spread.bins(boxes, target.boxes, target.faint))
         certain = np.zeros(len(boxes))
-        if len(prey.tried):
-            past_mean, past_spread = self._spread.of(self._spread.bins(prey.tried, prey.boxes, prey.faint))
-            inner = _alike(prey.tried, prey.kinds, prey.tried, prey.kinds) + _NOISE * np.eye(len(prey.tried))
-            cross = _alike(boxes, kinds, prey.tried, prey.kinds)
-            surprise = (prey.moved - past_mean) / past_spread
+        if len(target.tried):
+            past_mean, past_spread = self._spread.of(self._spread.bins(target.tried, target.boxes, target.faint))
+            inner = _alike(target.tried, target.kinds, target.tried, target.kinds) + _NOISE * np.eye(len(target.tried))
+            cross = _alike(boxes, kinds, target.tried, target.kinds)
+            surprise = (target.moved - past_mean) / past_spread
             own = (_OWN_WORTH + (np.clip(surprise, -4, 4) ** 2).sum(axis=0)) / (_OWN_WORTH + len(surprise))
             solved = np.linalg.solve(inner, np.column_stack([surprise, cross.T]))
-            things = prey.moved.shape[1]
+            things = target.moved.shape[1]
             mean = mean + spread * (cross @ solved[:, :things])
             spread = spread * np.sqrt(own)
             certain = np.einsum("cn,nc->c", cross, solved[:, things:])
         deviation = spread * np.sqrt(np.clip(1 - certain, _NOISE, 1.0))[:, None]
-        return np.asarray((prey.need - mean) / deviation)
+        return np.asarray((target.need - mean) / deviation)
 
-    def _chosen(self, prey: _Prey, options: "_Options") -> Iterable[tuple[float, int]]:
+    def _chosen(self, target: Target, options: "_Options") -> Iterable[tuple[float, int]]:
         """The best few of one background: each is worth the new failures expected of it, given those before it."""
-        weight = prey.weight.copy()
-        for short, _ in prey.awaited.values():
-            weight *= 1 - self._calibration.chances(short[None, :], prey.faint)[0]
-        chances = self._calibration.chances(options.short, prey.faint)
+        weight = target.weight.copy()
+        for short, _ in target.awaited.values():
+            weight *= 1 - self._calibration.chances(short[None, :], target.faint)[0]
+        chances = self._calibration.chances(options.short, target.faint)
         allowed = options.fresh.copy()
-        for _ in range(min(_PER_SCENE, len(chances))):
+        for _ in range(min(_PER_BACKGROUND, len(chances))):
             worth = allowed * (chances @ weight)
             best = int(worth.argmax())
             if worth[best] <= 0:
@@ -311,67 +315,68 @@ def _alike(boxes: Floats, kinds: Ints, others: Floats, other_kinds: Ints) -> Flo
     return np.asarray(same * np.exp(-0.5 * (apart + larger)))
 
 
-def _beside(prey: _Prey, reach: int, generator: np.random.Generator) -> list[Insertion]:
+def _beside(target: Target, reach: int, generator: np.random.Generator) -> list[Insertion]:
     """Candidates in rings around things that are still worth something, for random offers, large ones more often."""
-    scene = prey.scene
-    promising = np.flatnonzero(prey.weight > 0)
-    offers = [offer for offer in scene.offers if offer.level <= reach]
+    background = target.background
+    promising = np.flatnonzero(target.weight > 0)
+    offers = [offer for offer in background.offers if offer.reach <= reach]
     if not promising.size or not offers:
         return []
-    odds = np.exp(-0.7 * prey.need[promising])  # things that need little come up more often
+    odds = np.exp(-0.7 * target.need[promising])  # things that need little come up more often
     things = generator.choice(promising, size=_CANDIDATES, p=odds / odds.sum())
     sizes = np.array([offer.size for offer in offers], dtype=np.float64)
     chosen = generator.choice(len(offers), size=_CANDIDATES, p=sizes.prod(axis=1) / sizes.prod(axis=1).sum())
     if reach < 3:  # only beside its own label, as the paper has it, or with a label that the image does not have
-        labels = np.array([offer.label for offer in offers])[chosen]
-        fits = (labels == prey.labels[things]) | (labels < 0)
+        labels = np.array([offer.label for offer in offers], dtype=object)
+        absent = np.array([offer.label is None for offer in offers])
+        fits = (labels[chosen] == target.labels[things]) | absent[chosen]
         things, chosen = things[fits], chosen[fits]
     wide = generator.choice([0.05, 0.2, 1.0, WIDE if reach >= 3 else 1.0], size=len(things), p=[0.5, 0.25, 0.15, 0.1])
-    corners = _rings(prey.boxes[things], sizes[chosen], wide, generator)
-    return _placed(scene, [offers[i] for i in chosen.tolist()], corners, prey.index[things])
+    corners = _rings(target.boxes[things], sizes[chosen], wide, generator)
+    return _placed(background, [offers[i] for i in chosen.tolist()], corners, target.index[things])
 
 
-def _rings(targets: Floats, sizes: Floats, wide: Floats, generator: np.random.Generator) -> Ints:
-    """A place ``[N, 2]`` in the ring around each of ``targets`` ``[N, 4]``: as ``placement.ring``, all at once, and
+def _rings(around: Floats, sizes: Floats, wide: Floats, generator: np.random.Generator) -> Ints:
+    """A place ``[N, 2]`` in the ring around each of ``around`` ``[N, 4]``: as ``placement.ring``, all at once, and
     uniform over its four sides instead of its area."""
-    half_target, half_own = (targets[:, 2:] - targets[:, :2]) / 2, sizes / 2
-    inner, outer = half_target + half_own, half_target + (1 + wide)[:, None] * half_own
+    half, half_own = (around[:, 2:] - around[:, :2]) / 2, sizes / 2
+    inner, outer = half + half_own, half + (1 + wide)[:, None] * half_own
     inside = generator.uniform(-1, 1, sizes.shape) * outer
     beyond = generator.choice([-1.0, 1.0], len(sizes))[:, None] * generator.uniform(inner, outer)
     across = generator.integers(0, 2, len(sizes))[:, None] == np.array([0, 1])
     offset = np.where(across, beyond, inside)
-    return np.rint((targets[:, :2] + targets[:, 2:]) / 2 + offset - half_own).astype(np.int64)
+    return np.rint((around[:, :2] + around[:, 2:]) / 2 + offset - half_own).astype(np.int64)
 
 
-def _nearby(prey: _Prey, generator: np.random.Generator) -> list[Insertion]:
+def _nearby(target: Target, generator: np.random.Generator) -> list[Insertion]:
     """Variations of the edits that came closest to a failure: a little aside, with any offer."""
-    if not len(prey.tried):
+    if not len(target.tried):
         return []
-    scene, live = prey.scene, prey.weight > 0
-    share = np.where(live, prey.moved / np.maximum(prey.need, 0.05), -np.inf)
+    background, live = target.background, target.weight > 0
+    share = np.where(live, target.moved / np.maximum(target.need, 0.05), -np.inf)
     if not live.any() or share.max() < 0.2:
         return []
     rows = np.argsort(-share.max(axis=1), kind="stable")[np.arange(_NEARBY) % 3 % len(share)]
-    kinds = np.array([offer.cutout for offer in scene.offers])
-    sizes = np.array([offer.size for offer in scene.offers], dtype=np.int64)
-    same = (kinds[None, :] == prey.kinds[rows, None]) | (generator.random(_NEARBY) < 0.3)[:, None]
+    kinds = np.array([offer.cutout for offer in background.offers])
+    sizes = np.array([offer.size for offer in background.offers], dtype=np.int64)
+    same = (kinds[None, :] == target.kinds[rows, None]) | (generator.random(_NEARBY) < 0.3)[:, None]
     chosen = np.where(same, generator.random(same.shape), -1.0).argmax(axis=1)
-    boxes = prey.tried[rows]
+    boxes = target.tried[rows]
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2 + generator.normal(0, 0.2, (_NEARBY, 2)) * (boxes[:, 2:] - boxes[:, :2])
     corners: Ints = np.rint(centres - sizes[chosen] / 2).astype(np.int64)
-    targets = prey.index[share[rows].argmax(axis=1)]
-    return _placed(scene, [scene.offers[i] for i in chosen.tolist()], corners, targets)
+    beside = target.index[share[rows].argmax(axis=1)]
+    return _placed(background, [background.offers[i] for i in chosen.tolist()], corners, beside)
 
 
-def _placed(scene: Scene, offers: Sequence[Offer], corners: Ints, targets: Ints) -> list[Insertion]:
-    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` beside detections ``targets`` ``[N]``, those that may lie there."""
+def _placed(background: Background, offers: Sequence[Offer], corners: Ints, beside: Ints) -> list[Insertion]:
+    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` ``beside`` detections ``[N]``, those that may lie there."""
     sizes = np.array([offer.size for offer in offers], dtype=np.int64).reshape(-1, 2)
     boxes = np.concatenate([corners, corners + sizes], axis=1).astype(np.float64)
-    good = np.flatnonzero(free(boxes, scene.firm, scene.width, scene.height)).tolist()
-    places, beside = corners.tolist(), targets.tolist()
+    good = np.flatnonzero(free(boxes, background.firm, background.width, background.height)).tolist()
+    places, things = corners.tolist(), beside.tolist()
     return [
         Insertion(
-            scene.image, offers[i].cutout, (places[i][0], places[i][1]), offers[i].size, beside[i], offers[i].level
+            background.image, offers[i].cutout, (places[i][0], places[i][1]), offers[i].size, things[i], offers[i].reach
         )
         for i in good
     ]

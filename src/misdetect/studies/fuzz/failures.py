@@ -7,25 +7,25 @@ they are one if they are of one class and overlap by half.
 from collections.abc import Mapping
 from typing import Any
 
+from misdetect.boxes import SIDES
 from misdetect.metrics.metamorphic import EXTRA, same_extra
-from misdetect.studies.fuzz.rows import BOX
 
-Key = tuple[int, str, int]
-"""Image index, type, and the number of the object (of the extra detection) on that image."""
+Key = tuple[str, str, int]
+"""Image, type, and the number of the object (of the extra detection) on that image."""
 
 
 class Register:
     """Names changes by what they are changes of. Extras are numbered as they are met, so feed it in order of cases."""
 
     def __init__(self) -> None:
-        self._extras: dict[int, list[tuple[int, list[float]]]] = {}
+        self._extras: dict[str, list[tuple[str, list[float]]]] = {}
 
-    def key(self, image: int, change: Mapping[str, Any]) -> Key:
+    def key(self, image: str, change: Mapping[str, Any]) -> Key:
         """The failure that ``change`` (a row's record) on background ``image`` is an instance of."""
         if change["type"] != EXTRA:
             return image, change["type"], change["thing"]
         known = self._extras.setdefault(image, [])
-        box = [change[name] for name in BOX]
+        box = [change[name] for name in SIDES]
         for number, (label, other) in enumerate(known):
             if same_extra(change["label"], box, label, other):
                 return image, EXTRA, number

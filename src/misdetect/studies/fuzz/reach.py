@@ -1,14 +1,14 @@
 """What may be inserted into a background, and beside what: the paper's rule, widened step by step.
 
-Level 0 is the paper's: for each label that is detected, the most similar object of that label in the pool, at the mean
-size of these detections, in the ring around one of them. Level 1 adds other sizes and the next most similar objects,
-level 2 objects of labels that occur together with those in the data, level 3 wider rings around any object. A higher
-level is only tried where the ones before it found no place, except by the adaptive strategy, which chooses among all.
+Reach 0 is the paper's: for each label that is detected, the most similar object of that label in the pool, at the mean
+size of these detections, in the ring around one of them. Reach 1 adds other sizes and the next most similar objects,
+reach 2 objects of labels that occur together with those in the data, reach 3 wider rings around any object. A wider
+reach is only tried where the ones before it found no place, except by the adaptive strategy, which chooses among all.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, permutations
 from typing import Any
 
@@ -19,18 +19,18 @@ from misdetect.compose.paste import drawn_once
 from misdetect.compose.placement import anywhere, first_free, ring
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections
-from misdetect.pool.pool import Pool
-from misdetect.pool.similarity import Similarity
-from misdetect.studies.fuzz.rows import Insertion, detections_of
+from misdetect.pools.pool import Pool
+from misdetect.pools.similarity import Similarity
+from misdetect.studies.fuzz.rows import Classes, Insertion
 
 SIZES = (0.7, 0.5, 1.4, 1.8)
-"""Level 1: shares of the mean width and height."""
+"""Reach 1: shares of the mean width and height."""
 VARIETY = 3
-"""Level 1: how many objects of a label are offered, the most similar first."""
+"""Reach 1: how many objects of a label are offered, the most similar first."""
 COMPANIONS = 3
-"""Level 2: how many labels that are not in the image are offered."""
+"""Reach 2: how many labels that are not in the image are offered."""
 WIDE = 3.0
-"""Level 3: how many times wider the ring is."""
+"""Reach 3: how many times wider the ring is."""
 _LEAST_SIDE = 8
 _LOOKED_AT = 500
 """Images whose annotations say which labels occur together."""
@@ -38,52 +38,70 @@ _LOOKED_AT = 500
 
 @dataclass(frozen=True)
 class Offer:
-    """Object ``cutout`` of the pool at ``width`` × ``height`` pixels, allowed from ``level`` of reach on; ``label`` is
-    its class for the detector (-1: one that the image does not have)."""
+    """Object ``cutout`` of the pool at ``width`` × ``height`` pixels, allowed from ``reach`` on; ``label`` is the class
+    beside which it may lie (``None``: one that the image does not have, which may lie beside all)."""
 
     cutout: int
     width: int
     height: int
-    level: int
-    label: int
+    reach: int
+    label: str | None
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height."""
         return self.width, self.height
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, Any]:
         """For a background's row."""
-        return dict(zip(("cutout", "width", "height", "level", "label"), astuple(self), strict=True))
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """A background as planning sees it: image index, size in pixels, everything detected on it, which of that is above
-    the threshold ``score`` (``firm`` ``[M, 4]``, the obstacles, with their ``labels``), and the offers."""
+class Background:
+    """An image that objects are inserted into, as planning sees it: image index, size in pixels, everything detected on
+    it, the class names of that (``names``), which of it is above the threshold ``score`` (``firm`` ``[M, 4]``, the
+    obstacles, with their ``labels`` and what the annotations say of them: ``objects`` and ``right``), and the offers.
+    """
 
     image: int
     width: int
     height: int
     score: float
     before: Detections
+    names: tuple[str, ...]
     firm: Floats
-    labels: tuple[int, ...]
+    labels: tuple[str, ...]
+    objects: tuple[int | None, ...]
+    right: tuple[bool | None, ...]
     offers: tuple[Offer, ...]
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any], score: float) -> "Scene":
+    def of_row(cls, row: Mapping[str, Any], score: float, classes: Classes) -> "Background":
         """From a background's row."""
-        before = detections_of(row["detections"])
-        firm = before.above(score)
-        offers = tuple(Offer(**offer) for offer in row["offers"])
-        size = row["width"], row["height"]
-        return cls(row["image"], *size, score, before, firm.boxes, tuple(firm.labels.tolist()), offers)
+        before = classes.detections(row["detections"])
+        firm = [record for record in row["detections"] if record["score"] >= score]
+        return cls(
+            row["number"],
+            row["width"],
+            row["height"],
+            score,
+            before,
+            tuple(record["label"] for record in row["detections"]),
+            before.above(score).boxes,
+            tuple(record["label"] for record in firm),
+            tuple(record["object"] for record in firm),
+            tuple(record["right"] for record in firm),
+            tuple(Offer(**offer) for offer in row["offers"]),
+        )
 
-    def place(self, offer: Offer, target: int, corners: Any) -> Insertion | None:
-        """``offer`` at the first of ``corners`` where it may lie."""
+    def place(self, offer: Offer, beside: int | None, corners: Any) -> Insertion | None:
+        """``offer`` at the first of ``corners`` where it may lie, ``beside`` that one of ``firm``."""
         at = first_free(corners, offer.size, self.firm, self.width, self.height)
-        return None if at is None else Insertion(self.image, offer.cutout, at, offer.size, target, offer.level)
+        if at is None:
+            return None
+        thing = None if beside is None else int(np.flatnonzero(self.before.scores >= self.score)[beside])
+        return Insertion(self.image, offer.cutout, at, offer.size, thing, offer.reach)
 
 
 def companions(data: Dataset) -> dict[str, list[str]]:
@@ -115,24 +133,26 @@ def offers(
     for label in sorted(set(firm.labels.tolist())):
         boxes = firm.boxes[firm.labels == label]
         for rank, chosen in enumerate(similarity.ranked(names[label], image, boxes, exclude=sample)[:VARIETY]):
-            found += _sizes(pool, chosen, boxes, min(rank, 1), label, (1.0,))
-            found += _sizes(pool, chosen, boxes, 1, label, SIZES)
+            found += _sizes(pool, chosen, boxes, min(rank, 1), names[label], (1.0,))
+            found += _sizes(pool, chosen, boxes, 1, names[label], SIZES)
     if reach >= 2:
         for name in _absent_companions(firm, names, pool, together):
             for chosen in similarity.ranked(name, image, firm.boxes, exclude=sample)[:1]:
-                found += _sizes(pool, chosen, firm.boxes, 2, -1, (1.0, min(SIZES)))
+                found += _sizes(pool, chosen, firm.boxes, 2, None, (1.0, min(SIZES)))
     fitting = [offer for offer in found if offer.width <= sample.width and offer.height <= sample.height]
-    return [offer for offer in fitting if offer.level <= reach]
+    return [offer for offer in fitting if offer.reach <= reach]
 
 
-def _sizes(pool: Pool, chosen: int, boxes: Floats, level: int, label: int, factors: Sequence[float]) -> Iterator[Offer]:
+def _sizes(
+    pool: Pool, chosen: int, boxes: Floats, reach: int, label: str | None, factors: Sequence[float]
+) -> Iterator[Offer]:
     """Object ``chosen`` with the mean area of ``boxes`` times each factor squared, its own proportions kept."""
     width, height = pool[chosen].size
     scale = float(np.sqrt(area(boxes).mean() / (width * height)))
     for factor in factors:
         sides = [max(1, round(factor * scale * side)) for side in (width, height)]
         if min(sides) >= _LEAST_SIDE:
-            yield Offer(chosen, sides[0], sides[1], level, label)
+            yield Offer(chosen, sides[0], sides[1], reach, label)
 
 
 def _absent_companions(
@@ -143,36 +163,36 @@ def _absent_companions(
     return [name for name in ranked if pool.of(name)][:COMPANIONS]
 
 
-def random_insertion(scene: Scene, reach: int, generator: np.random.Generator) -> Insertion | None:
+def random_insertion(background: Background, reach: int, generator: np.random.Generator) -> Insertion | None:
     """An object of the label of a random detection anywhere in the background; ``None`` where no place is found."""
-    target = int(generator.integers(len(scene.firm)))
-    for level in range(reach + 1):
-        for offer in _shuffled(_allowed(scene, level, scene.labels[target]), generator):
-            corners = anywhere(offer.size, scene.width, scene.height, generator)
-            if (placed := scene.place(offer, -1, corners)) is not None:
+    label = background.labels[int(generator.integers(len(background.firm)))]
+    for wide in range(reach + 1):
+        for offer in _shuffled(_allowed(background, wide, label), generator):
+            corners = anywhere(offer.size, background.width, background.height, generator)
+            if (placed := background.place(offer, None, corners)) is not None:
                 return placed
     return None
 
 
-def guided_insertion(scene: Scene, reach: int, generator: np.random.Generator) -> Insertion | None:
+def guided_insertion(background: Background, reach: int, generator: np.random.Generator) -> Insertion | None:
     """An object in the ring around a random detection of its own label; ``None`` where no place is found."""
-    target = int(generator.integers(len(scene.firm)))
-    for level in range(min(reach, 2) + 1):
-        for offer in _shuffled(_allowed(scene, level, scene.labels[target]), generator):
-            corners = ring(scene.firm[target], offer.size, generator)
-            if (placed := scene.place(offer, target, corners)) is not None:
+    beside = int(generator.integers(len(background.firm)))
+    for wide in range(min(reach, 2) + 1):
+        for offer in _shuffled(_allowed(background, wide, background.labels[beside]), generator):
+            corners = ring(background.firm[beside], offer.size, generator)
+            if (placed := background.place(offer, beside, corners)) is not None:
                 return placed
     if reach >= 3:
-        for offer in _shuffled([offer for offer in scene.offers if offer.level <= 2], generator):
-            for other in generator.permutation(len(scene.firm)).tolist():
-                corners = ring(scene.firm[other], offer.size, generator, wide=WIDE)
-                if (placed := scene.place(offer, other, corners)) is not None:
-                    return Insertion(scene.image, placed.cutout, placed.at, placed.size, other, 3)
+        for offer in _shuffled([offer for offer in background.offers if offer.reach <= 2], generator):
+            for other in generator.permutation(len(background.firm)).tolist():
+                corners = ring(background.firm[other], offer.size, generator, wide=WIDE)
+                if (placed := background.place(offer, other, corners)) is not None:
+                    return replace(placed, reach=3)
     return None
 
 
-def _allowed(scene: Scene, level: int, label: int) -> list[Offer]:
-    return [offer for offer in scene.offers if offer.level == level and offer.label in (label, -1)]
+def _allowed(background: Background, reach: int, label: str) -> list[Offer]:
+    return [offer for offer in background.offers if offer.reach == reach and offer.label in (label, None)]
 
 
 def _shuffled(found: list[Offer], generator: np.random.Generator) -> list[Offer]:

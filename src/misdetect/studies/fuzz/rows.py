@@ -1,38 +1,54 @@
 """The rows of a campaign: one per background, insertion, relocation and shrunk case, in one schema.
 
 A row holds everything that planning goes by, so that a resumed campaign plans the same, and everything that is needed
-to draw and replay the case.
+to draw and replay the case. Classes are named in rows and numbered where they are compared; ``Classes`` translates.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from misdetect.boxes import SIDES, boxes_of, sides
 from misdetect.detections import Detections
 from misdetect.metrics.metamorphic import Change
 
 CLEAN, INSERTION, RELOCATION, SHRINKING = PHASES = ("clean", "insertion", "relocation", "shrinking")
-BOX = ("x0", "y0", "x1", "y1")
-_box = [(name, pa.float64()) for name in BOX]
 WATCH = 0.1
 """Detections on the background are remembered from this score on (or the campaign's own threshold less the margin)."""
 
-_detections = pa.list_(pa.struct([*_box, ("score", pa.float64()), ("label", pa.int32())]))
+_box = [(name, pa.float64()) for name in SIDES]
+_detection = [*_box, ("score", pa.float64()), ("label", pa.string())]
+_judged = [*_detection, ("object", pa.int64()), ("right", pa.bool_())]
+_offer = [*((name, pa.int32()) for name in ("cutout", "width", "height", "reach")), ("label", pa.string())]
+_change = [
+    ("type", pa.string()),
+    ("thing", pa.int32()),
+    ("label", pa.string()),
+    ("became", pa.string()),
+    *_box,
+    ("score", pa.float64()),
+    ("after", pa.float64()),
+    ("flickers", pa.bool_()),
+    ("counts", pa.bool_()),
+    ("null", pa.bool_()),
+    ("attributable", pa.bool_()),
+    ("object", pa.int64()),
+    ("effect", pa.string()),
+    ("harm", pa.string()),
+]
 SCHEMA = pa.schema(
     [
         ("phase", pa.string()),
-        ("image", pa.int32()),
-        ("background", pa.string()),
+        ("image", pa.string()),
+        ("number", pa.int32()),  # of the image in the data
         ("queries", pa.int32()),
+        ("budget", pa.int64()),  # with which it was planned
         # of a background
-        ("detections", _detections),
-        (
-            "offers",
-            pa.list_(pa.struct([(name, pa.int32()) for name in ("cutout", "width", "height", "level", "label")])),
-        ),
+        ("detections", pa.list_(pa.struct(_judged))),
+        ("offers", pa.list_(pa.struct(_offer))),
         ("differs", pa.bool_()),
         ("noise", pa.bool_()),
         # of an edit
@@ -41,8 +57,9 @@ SCHEMA = pa.schema(
         ("source", pa.string()),
         *((name, pa.int32()) for name in ("x", "y", "width", "height")),
         ("opacity", pa.float64()),
-        ("target", pa.int32()),
-        ("level", pa.int32()),
+        ("beside", pa.int32()),
+        ("reach", pa.int32()),
+        ("dropped", pa.int32()),
         ("origin", pa.int64()),
         ("progress", pa.float64()),
         ("strength", pa.float64()),
@@ -53,27 +70,8 @@ SCHEMA = pa.schema(
         ("null_failed", pa.bool_()),
         ("attributable", pa.bool_()),
         ("standing", pa.list_(pa.float64())),
-        ("found", _detections),  # on the synthetic image, where it fails
-        (
-            "changes",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("type", pa.string()),
-                        ("thing", pa.int32()),
-                        ("label", pa.int32()),
-                        ("became", pa.int32()),
-                        *_box,
-                        ("score", pa.float64()),
-                        ("after", pa.float64()),
-                        ("flickers", pa.bool_()),
-                        ("counts", pa.bool_()),
-                        ("null", pa.bool_()),
-                        ("attributable", pa.bool_()),
-                    ]
-                )
-            ),
-        ),
+        ("found", pa.list_(pa.struct(_detection))),  # on the synthetic image, where it fails
+        ("changes", pa.list_(pa.struct(_change))),
     ]
 )
 
@@ -81,15 +79,18 @@ SCHEMA = pa.schema(
 @dataclass(frozen=True)
 class Insertion:
     """An object of the pool on a background: ``image`` and ``cutout`` are indices, ``at`` left and top and ``size``
-    width and height in pixels; ``target`` is the detection it was put beside (-1: none), ``level`` of reach."""
+    width and height in pixels; ``beside`` is the one of the background's detections it was put beside, if any;
+    ``reach`` the least that allows it. ``dropped`` says how many draws before it (and after the last one) found no
+    place; it is no part of the edit."""
 
     image: int
     cutout: int
     at: tuple[int, int]
     size: tuple[int, int]
-    target: int = -1
-    level: int = 0
+    beside: int | None = None
+    reach: int = 0
     opacity: float = 1.0
+    dropped: int = field(default=0, compare=False)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
@@ -99,51 +100,91 @@ class Insertion:
     def columns(self) -> dict[str, Any]:
         """As columns of a row."""
         (x, y), (width, height) = self.at, self.size
-        own = {"image": self.image, "cutout": self.cutout, "x": x, "y": y, "width": width, "height": height}
-        return own | {"target": self.target, "level": self.level, "opacity": self.opacity}
+        own = {"number": self.image, "cutout": self.cutout, "x": x, "y": y, "width": width, "height": height}
+        return own | {"beside": self.beside, "reach": self.reach, "opacity": self.opacity}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "Insertion":
         """From the columns of a row."""
         at, size = (row["x"], row["y"]), (row["width"], row["height"])
-        return cls(row["image"], row["cutout"], at, size, row["target"], row["level"], row["opacity"])
+        return cls(row["number"], row["cutout"], at, size, row["beside"], row["reach"], row["opacity"])
 
 
-def detections_of(found: Sequence[Mapping[str, Any]]) -> Detections:
-    """The detections that a row keeps as ``found``."""
-    return Detections(
-        np.array([[d[name] for name in BOX] for d in found], dtype=np.float64).reshape(-1, 4),
-        np.array([d["score"] for d in found], dtype=np.float64),
-        np.array([d["label"] for d in found], dtype=np.int64),
-    )
+class Classes:
+    """The classes of a detector, by number and by ``names``. Where two have one name, the first number stands for both,
+    since rows could not tell them apart."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._numbers = {name: i for i, name in reversed(list(enumerate(self.names)))}
+        self._first = np.array([self._numbers[name] for name in self.names], dtype=np.int64)
+
+    def name(self, number: int) -> str | None:
+        """Of class ``number``; ``None`` of -1, no class."""
+        return self.names[number] if number >= 0 else None
+
+    def number(self, name: str | None) -> int:
+        """Of the class called ``name``; -1 of ``None``."""
+        return -1 if name is None else self._numbers[name]
+
+    def joined(self, found: Detections) -> Detections:
+        """``found`` with classes of one name made one."""
+        if len(self._numbers) == len(self.names):
+            return found
+        return Detections(found.boxes, found.scores, self._first[found.labels], found.masks)
+
+    def records(self, found: Detections) -> list[dict[str, Any]]:
+        """``found`` as the list that a row keeps."""
+        columns = zip(found.boxes.tolist(), found.scores.tolist(), found.labels.tolist(), strict=True)
+        return [{**sides(box), "score": score, "label": self.names[label]} for box, score, label in columns]
+
+    def detections(self, records: Sequence[Mapping[str, Any]]) -> Detections:
+        """The detections that a row keeps."""
+        return Detections(
+            boxes_of(records),
+            np.array([record["score"] for record in records], dtype=np.float64),
+            np.array([self._numbers[record["label"]] for record in records], dtype=np.int64),
+        )
+
+    def change_record(self, change: Change) -> dict[str, Any]:
+        """``change`` as a row keeps it, without what the controls and the truth say of it."""
+        return {
+            "type": change.type,
+            "thing": change.thing if change.thing >= 0 else None,
+            "label": self.name(change.label),
+            "became": self.name(change.became),
+            **sides(change.box),
+            "score": change.score,
+            "after": change.after,
+            "flickers": change.flickers,
+            "counts": change.counts,
+        }
+
+    def change(self, record: Mapping[str, Any]) -> Change:
+        """The change that a row's record stands for."""
+        x0, y0, x1, y1 = (record[name] for name in SIDES)
+        return Change(
+            record["type"],
+            -1 if record["thing"] is None else record["thing"],
+            self.number(record["label"]),
+            self.number(record["became"]),
+            (x0, y0, x1, y1),
+            record["score"],
+            record["after"],
+            record["flickers"],
+            record["counts"],
+        )
 
 
-def detection_records(found: Detections) -> list[dict[str, Any]]:
-    """``found`` as the list that a row keeps."""
-    return [
-        {**dict(zip(BOX, box, strict=True)), "score": score, "label": label}
-        for box, score, label in zip(found.boxes.tolist(), found.scores.tolist(), found.labels.tolist(), strict=True)
-    ]
-
-
-def change_records(
+def attribution(
     changes: Sequence[Change], null: Sequence[Change] | None, again: Sequence[Change] | None = None
-) -> list[dict[str, Any]]:
-    """``changes`` as a row keeps them. ``null``: what the null control changed (``None``: it was not asked); ``again``:
-    what the same question changed when it was asked a second time."""
-    records = []
+) -> Iterable[dict[str, Any]]:
+    """What the controls say of each of ``changes``. ``null``: what the null control changed (``None``: it was not
+    asked); ``again``: what the same question changed when it was asked a second time."""
     for change in changes:
-        record = asdict(change)
-        record |= zip(BOX, record.pop("box"), strict=True)
         shared = None if null is None else any(change.same_as(other) for other in null)
         repeats = again is None or any(change.same_as(other) for other in again)
-        real = change.counts and not change.flickers and shared is False and repeats
-        records.append({**record, "null": shared, "attributable": real})
-    return records
-
-
-def change_of(record: Mapping[str, Any]) -> Change:
-    """The change that a row's record stands for."""
-    x0, y0, x1, y1 = (record[name] for name in BOX)
-    rest = {name: record[name] for name in ("type", "thing", "label", "became", "score", "after", "flickers", "counts")}
-    return Change(box=(x0, y0, x1, y1), **rest)
+        yield {
+            "null": shared,
+            "attributable": change.counts and not change.flickers and shared is False and repeats,
+        }

@@ -19,12 +19,12 @@ LEAST = 0.15
 """The smallest size and opacity tried, as a share of the first."""
 _LEAST_SIDE = 4
 
-Search = Generator[Insertion, bool, "Found"]
+Search = Generator[Insertion, bool, "SearchResult"]
 """Yields an edit, is sent whether it fails, returns what it found."""
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The ``insertion`` a search ended with and how far it got: ``progress`` of a relocation, 0..1 of the way;
     ``strength`` of a shrunk edit: area times opacity, as a share of the first."""
 
@@ -59,7 +59,7 @@ def relocate(start: Insertion, destination: Floats, allowed: Callable[[Insertion
         else:
             candidate = (last + candidate) / 2
     progress = float(np.hypot(*(last - origin))) / whole if whole > 0 else 1.0
-    return Found(reached, progress=progress)
+    return SearchResult(reached, progress=progress)
 
 
 def shrink(start: Insertion) -> Search:
@@ -86,7 +86,7 @@ def shrink(start: Insertion) -> Search:
         else:
             low = middle
     area = best.size[0] * best.size[1] / (start.size[0] * start.size[1])
-    return Found(best, strength=area * opacity)
+    return SearchResult(best, strength=area * opacity)
 
 
 def _scaled(start: Insertion, factor: float) -> Insertion | None:

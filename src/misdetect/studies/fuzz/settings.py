@@ -1,57 +1,104 @@
-"""What decides a campaign, apart from detector, data and pool."""
+"""What can be set of ``fuzz``: what is inserted where, when that is a failure, and what it may cost."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
 
+from misdetect.budget import Budget
 from misdetect.errors import BadSpec
 from misdetect.metrics.metamorphic import Oracle
+from misdetect.pools.pool import Pool
+from misdetect.protocols import Detector
+from misdetect.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.studies.contract import Running, budget_file
 
-Strategy = Literal["random", "guided", "adaptive"]
-STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+StrategyName = Literal["random", "guided", "adaptive"]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 WIDEST = 3
 """The farthest ``reach``: see ``docs/fuzz.md``."""
 Destination = Literal["centroid", "centre"] | tuple[int, int]
 
+_INSERTING, _RULES = Heading("What is inserted, and where"), Heading("What counts as a failure")
+_BUDGET, _RESULTS = Heading("Budget"), Heading("Results")
 
-@dataclass(frozen=True)
-class Fuzzing:
-    """``queries``: how many the campaign plans with (``None``: all insertions of the strategy). ``per_object``: random
-    and guided insertions per detection of a background. ``reach``: 0 is the paper's rule, see ``reach.py``.
-    ``backgrounds``: how many images are used. ``min_naturalness``: insertions below it are not asked about.
-    ``relocate`` (to ``destination``) and ``shrink``: whether failing cases are moved on and made smaller.
-    ``count_flicker``: whether a score that only flickers across the threshold makes a failure."""
 
-    strategy: Strategy = "adaptive"
-    queries: int | None = None
-    per_object: int = 10
-    reach: int = 0
-    backgrounds: int | None = None
-    min_naturalness: float = 0.0
-    relocate: bool = True
-    destination: Destination = "centroid"
-    shrink: bool = True
-    count_flicker: bool = False
-    seed: int = 0
-    oracle: Oracle = field(default_factory=Oracle)
+@dataclass(frozen=True, kw_only=True)
+class FuzzSettings(Running):
+    """Insert objects beside others and see which detections that breaks, within a budget."""
+
+    pool: Annotated[str | Path | Pool | None, _INSERTING] = None
+    """Objects to insert: a folder of `misdetect pool`, or a data spec; by default the data itself."""
+    segmenter: Annotated[str | None, _INSERTING] = None
+    """Detector whose masks cut the objects out, of the data or of --pool."""
+    strategy: Annotated[StrategyName, _INSERTING] = "adaptive"
+    """Where the next object goes."""
+    reach: Annotated[int | None, Range(0, WIDEST), _INSERTING] = None
+    """How far the paper's rule is widened; by default not at all, adaptive as far as it goes."""
+    per_object: Annotated[Count, _INSERTING] = 10
+    """Random and guided insertions per detection."""
+    backgrounds: Annotated[Count | None, _INSERTING] = None
+    """Images to insert into; by default one per 10 queries."""
+    min_naturalness: Annotated[Share, _INSERTING] = 0.0
+    """Insertions with a smaller HOG intersection are not asked about."""
+    relocate: Annotated[bool, _INSERTING] = True
+    """Move failing objects on."""
+    destination: Annotated[Destination, _INSERTING] = "centroid"
+    """Where to: centroid (of the detections), centre, or X,Y in pixels."""
+    shrink: Annotated[bool, _INSERTING] = True
+    """Reduce failures to the least edit that still fails."""
+    embedding: Annotated[str | None, _INSERTING] = None
+    """Similarity by python:module:function instead of a hash."""
+    seed: Annotated[int, Range(0), _INSERTING] = 0
+    """Of everything that is drawn at random."""
+    oracle: Annotated[Literal["paper", "strict"], _RULES] = "paper"
+    """mAP below 100 %, or anything that is not matched one to one."""
+    iou: Annotated[Share, _RULES] = Oracle.iou
+    """From where two boxes are the same, also a detection's and an annotation's."""
+    score: Annotated[Share, _RULES] = Oracle.score
+    """What counts as a detection."""
+    flicker: Annotated[Share, _RULES] = Oracle.flicker
+    """A score this near --score flickers."""
+    count_flicker: Annotated[bool, _RULES] = False
+    """Flicker makes a failure too."""
+    corner: Annotated[float, Range(0), _RULES] = Oracle.corner
+    """Detections whose top-left lies within so many pixels of the inserted object's are its own."""
+    near: Annotated[Share, _RULES] = Oracle.near
+    """IoU from which a box of the same class is the original, moved."""
+    queries: Annotated[Annotated[int, Range(3)] | None, RUNNING, _BUDGET] = None
+    """Ask at most N times, null controls included: at least a background, an insertion and its control."""
+    usd: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
+    """Spend at most so many dollars."""
+    price: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
+    """Dollars per query; by default what the detector's spec says."""
+    minutes: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
+    """Stop after so many minutes."""
+    confidence: Annotated[float, VIEW, _RESULTS, Range(0.01, 0.999)] = 0.9
+    """Of the intervals."""
+    pictures: Annotated[Number, RUNNING, _RESULTS] = 12
+    """Failures drawn, the worst first."""
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise BadSpec(f"the strategy is one of {', '.join(STRATEGIES)}. Got {self.strategy!r}.")
-        if not 0 <= self.reach <= WIDEST:
-            raise BadSpec(f"reach goes from 0 (the paper's rule) to {WIDEST}. Got {self.reach}.")
-        if self.queries is not None and self.queries < 3:
-            raise BadSpec(
-                "a campaign needs at least 3 queries: one for a background, an insertion and its control. "
-                f"Got {self.queries}."
-            )
-        if self.per_object < 1 or not 0 <= self.min_naturalness <= 1:
-            raise BadSpec(
-                "expected at least 1 insertion per object and a naturalness in [0, 1]. "
-                f"Got {self.per_object} and {self.min_naturalness}."
-            )
-        if self.strategy == "adaptive" and self.queries is None:
-            raise BadSpec("the adaptive strategy decides what to do with a budget; give it one with --queries N.")
+        super().__post_init__()
+        _ = self.rules  # refuses what does not go together
 
-    def document(self) -> dict[str, Any]:
-        """For ``run.json``."""
-        return asdict(self)
+    @property
+    def rules(self) -> Oracle:
+        """For ``metrics.metamorphic``."""
+        return Oracle(self.score, self.iou, self.oracle == "strict", self.flicker, self.corner, self.near)
+
+    @property
+    def allowed(self) -> int:
+        """``reach`` as it is used: the adaptive strategy is ours and takes what it can, the others are the paper's."""
+        return self.reach if self.reach is not None else WIDEST if self.strategy == "adaptive" else 0
+
+    def settled(self, detector: Detector, out: Path) -> Self:
+        """With the price that the detector's own spec names, where none is given."""
+        limits: dict[str, Any] = dict(getattr(detector, "limits", None) or {})
+        price = self.price if self.price is not None else float(limits.get("price") or 0.0)
+        if self.usd is not None and price == 0:
+            raise BadSpec("a budget in dollars (--usd) needs the price of one query: give --price as well.")
+        return replace(super().settled(detector, out), price=price, reach=self.allowed)
+
+    def budget(self, out: Path) -> Budget:
+        """Every query is counted, also where nothing limits them: ``cost`` in the document."""
+        return Budget(self.queries, self.usd, self.price or 0.0, self.minutes, budget_file(out))

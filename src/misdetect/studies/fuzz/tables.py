@@ -5,17 +5,17 @@ from typing import Any
 
 
 def tables(document: Mapping[str, Any]) -> dict[str, Any]:
-    """From what ``misdetect fuzz`` reports, counted as the paper does: every failing image, also where a score only
-    flickers or the control fails too. Synthetic images are insertions and relocations, controls are not."""
+    """From what ``fuzz`` reports, counted as the paper does: every failing image, also where a score only flickers or
+    the control fails too. Synthetic images are insertions and relocations, controls are not."""
     failing = document["raw_failures"] + document["relocated_unique"]
     images = document["insertions"] + document["relocation"]["queries"]
     return {
         "1": {
             "synthetic_images": images,
-            "detected_objects": document["reach"]["detected_objects"],
+            "detected_objects": document["coverage"]["detected_objects"],
             "images_causing_failures": failing,
             "share_causing_failures": failing / images if images else None,
-            "usd": document["cost"]["usd"],
+            "usd": document["cost"]["usd"] if document["cost"] is not None else None,
         },
         "3": {
             "inserted": document["raw_failures"],
@@ -29,10 +29,9 @@ def tables(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def page(document: Mapping[str, Any]) -> str:
     """The tables as Markdown, under the paper's headings."""
-    found, detector = document["tables"], f"`{document['detector'].replace('|', ' ')}`"
+    found, detector = document["tables"], f"`{str(document['detector']).replace('|', ' ')}`"
     first, third, fourth, moved = (found[name] for name in ("1", "3", "4", "figure_8"))
     share = "–" if first["share_causing_failures"] is None else f"{100 * first['share_causing_failures']:.1f} %"
-    hours = document["timing"]["seconds"] / 3600
     most = max(moved.values(), default=0)
     return "\n\n".join(
         [
@@ -40,18 +39,17 @@ def page(document: Mapping[str, Any]) -> str:
             f"Strategy {document['settings']['strategy']}, reach {document['settings']['reach']}. Counted as the paper "
             "does: a failing image counts even if a score only flickers, or if the photo's own texture in the same "
             f"place makes it fail too. Of {document['raw_failures']} failing insertions {document['flicker']} only "
-            f"flicker; {document['attributable']} distinct failures are the inserted objects' doing. Only what does "
-            "not flicker is relocated.",
+            f"flicker; {document['attributable']} distinct failures are the inserted objects' doing, "
+            f"{document['harm']['harmful']} of them do harm. Only what does not flicker is relocated.",
             "## Table 1: overview",
             _table(
-                ("OD", "#synthetic images", "#detected objects", "#images causing failures", "hours", "USD"),
+                ("OD", "#synthetic images", "#detected objects", "#images causing failures", "USD"),
                 (
                     detector,
                     first["synthetic_images"],
                     first["detected_objects"],
                     f"{first['images_causing_failures']} ({share})",
-                    f"{hours:.2g} (this sitting)",
-                    f"{first['usd']:.2f}",
+                    "–" if first["usd"] is None else f"{first['usd']:.2f}",
                 ),
             ),
             "## Table 3: images causing failures",

@@ -1,12 +1,19 @@
 """``scan``: transplant an object and watch the rest (paper 1, "The Elephant in the Room").
 
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
-``adaptive`` scans with fewer questions, ``results`` and ``effects`` make Table I and the rest out of rows, ``ranking``
-orders positions as the figures do, ``interference`` is Fig. 3, ``suppression`` the discussion's chain through NMS. The
-arithmetic (eq. 1 to 3) is in ``metrics/transplant``.
+``prepare`` chooses images for it, ``adaptive`` scans with fewer questions, ``truth`` says what is harmed; ``table``
+makes Table I out of rows, ``phenomena`` the rest, ``ranking`` orders positions as the figures do, ``interference`` is
+Fig. 3, ``suppression`` the discussion's chain through NMS, ``document`` all of it together. The arithmetic (eq. 1 to 3)
+is in ``metrics/transplant``.
 """
 
-from misdetect.studies.scan.pairs import Pair, Sizes, choose_pairs
-from misdetect.studies.scan.study import Scanning, ScanStudy
+from misdetect.studies.contract import Kind
+from misdetect.studies.scan.document import document, ledger, numbers, sentences
+from misdetect.studies.scan.interference import take_apart
+from misdetect.studies.scan.prepare import prepare, rebuild
+from misdetect.studies.scan.settings import ScanSettings
+from misdetect.studies.scan.study import ScanStudy
 
-__all__ = ["Pair", "ScanStudy", "Scanning", "Sizes", "choose_pairs"]
+SCAN = Kind("scan", ScanSettings, prepare, document, ledger, sentences, numbers, rebuild, after=take_apart)
+
+__all__ = ["SCAN", "ScanSettings", "ScanStudy"]

@@ -6,7 +6,7 @@ part of every rate's variance is small enough, or nothing is left to ask. The nu
 positions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, coverage
-from misdetect.data.dataset import Dataset, Sample
+from misdetect.boxes import Floats, Ints, boxes_of, coverage
+from misdetect.data.dataset import Sample
+from misdetect.data.opened import Opened
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec, MisdetectError
-from misdetect.studies.scan.pairs import Pair, grid
-from misdetect.studies.scan.results import ROWS, TAUS, Policy, kept_rows
-from misdetect.studies.scan.rows import BOX
+from misdetect.studies.scan.pairs import Transplant
+from misdetect.studies.scan.rows import OBJECT
+from misdetect.studies.scan.settings import TAUS, Average, Policy, ScanSettings
 from misdetect.studies.scan.strata import Strata
-from misdetect.studies.scan.study import OBJECT, Scanning, ScanStudy, Scene
+from misdetect.studies.scan.study import OpenPair, ScanStudy
+from misdetect.studies.scan.table import ROWS, kept_rows
 
 _AT_ONCE = 32
 """Pictures described at a time, so that memory does not grow with a round."""
@@ -35,10 +37,10 @@ _ROUND = 0.1
 @dataclass(frozen=True)
 class Search:
     """``precision``: half the width, in points, that the interval of every rate over all pairs may have. ``block``:
-    side in steps of the coarse grid. ``confidence`` of that interval. ``taus`` and ``policy`` say which rates."""
+    side in steps of the coarse grid. ``confidence`` of that interval. ``tau`` and ``policy`` say which rates."""
 
     precision: float = 2.5
-    taus: tuple[float, ...] = TAUS
+    tau: tuple[float, ...] = TAUS
     policy: Policy = "body"
     block: int = 4
     confidence: float = 0.95
@@ -47,79 +49,79 @@ class Search:
         if not 0 < self.precision <= 100 or self.block < 1:
             raise BadSpec(f"precision lies in (0, 100] points. Got {self.precision}.")
 
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Search":
+        """From ``run.json``."""
+        return cls(**{**document, "tau": tuple(document["tau"])})
+
     @property
     def z(self) -> float:
         """Standard errors in half an interval."""
         return NormalDist().inv_cdf((1 + self.confidence) / 2)
 
-    def affected(self, rows: Sequence[dict[str, Any]]) -> Any:
+    def affected(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """``[M, 2, τ]``: whether each position is affected, class-aware and agnostic."""
         names = ("score", "agnostic") if self.policy == "body" else ("least", "least_agnostic")
         values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64).reshape(-1, 2)
-        return values[:, :, None] < np.array(self.taus)
+        return values[:, :, None] < np.array(self.tau)
+
+    def strata(self, transplant: Transplant, step: int, originals: Floats) -> Strata:
+        """The strata of a pair, given the boxes of D_∅."""
+        places = transplant.grid(step)
+        return Strata(places, covered(originals, places, transplant.size), step, self.block, len(self.tau))
 
 
 class AdaptiveScan(ScanStudy):
     """``ScanStudy`` that asks only as much as ``search`` wants to know."""
 
     def __init__(
-        self,
-        data: str | Dataset,
-        pairs: Sequence[Pair],
-        names: Sequence[str],
-        scanning: Scanning | None = None,
-        limit: int | None = None,
-        search: Search | None = None,
+        self, opened: Opened, transplants: Sequence[Transplant], names: Sequence[str], how: ScanSettings
     ) -> None:
-        super().__init__(data, pairs, names, scanning, limit)
-        self.search = search or Search()
-        self._frames: list[tuple[Sample, tuple[int, int]]] = []
+        super().__init__(opened, transplants, names, how)
+        self.search = Search(how.precision, how.tau, how.policy)
+        self._backgrounds: list[Sample] = []
         self._counts: dict[int, Floats] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_frames": [], "_counts": {}}
+        return {**super().__getstate__(), "_backgrounds": [], "_counts": {}}
 
-    def settings(self) -> dict[str, Any]:
-        """What decides the rows."""
-        return {**super().settings(), "adaptive": {**asdict(self.search), "taus": list(self.search.taus)}}
+    def search_settings(self) -> Mapping[str, Any]:
+        """How positions are chosen, for ``run.json``."""
+        return {**asdict(self.search), "tau": list(self.search.tau)}
 
     def __len__(self) -> int:
-        return len(self.sizes)
+        return len(self.transplants)
 
     def cases(self) -> Iterator[Case]:
         """One case per pair."""
-        return (Case(number, f"{number}", number) for number in range(len(self.sizes)))
+        return (Case(number, f"{number}", number) for number in range(len(self.transplants)))
 
     def run(self, case: Case) -> Steps:
         """Ask in rounds until the rates are known, then ask the null control at the same positions."""
-        scene = self.scene(case.content)
-        before: Detections = yield Detect(scene.background)
-        strata = self._strata(scene, before.above(self.scanning.rules.score).boxes)
-        allowed = yield from self._allowance(scene.number, before)
-        order = np.random.default_rng([self.scanning.seed, 4, scene.number]).permutation(len(scene.positions))
+        pair = self.open_pair(case.content)
+        before: Detections = yield Detect(pair.background)
+        originals = before.above(self.how.score).boxes
+        strata = self.search.strata(self.transplants[pair.number], self.how.step, originals)
+        allowed = yield from self._allowance(pair.number, before)
+        order = np.random.default_rng([self.how.seed, 4, pair.number]).permutation(len(pair.positions))
         queue = [[int(i) for i in order if strata.of[i] == h] for h in range(len(strata.size))]
         rows: dict[int, dict[str, Any]] = {}
         wanted: Ints = np.arange(len(strata.size))
         while wanted.size:
             asked = np.array([queue[h].pop(0) for h in wanted])
-            found = yield from self.ask(scene, OBJECT, asked, before)
+            found = yield from self.ask(pair, OBJECT, asked, before)
             rows.update(zip(asked.tolist(), found, strict=True))
             strata.record(asked, self.search.affected(found))
             wanted = _next(strata, allowed)
         places = np.flatnonzero(strata.asked)
         result = [rows[i] for i in places.tolist()]
-        if self.scanning.trace:
-            yield from self.trace_losses(scene, result)
+        if self.how.trace:
+            yield from self.trace_losses(pair, result, before)
         for condition in self.conditions[1:]:
-            result += yield from self.ask(scene, condition, places, before)
+            result += yield from self.ask(pair, condition, places, before)
         for row, weight in zip(result, np.tile(strata.weights(), len(self.conditions)).tolist(), strict=True):
             row["weight"] = weight
         return result
-
-    def _strata(self, scene: Scene, originals: Floats) -> Strata:
-        """The strata of a pair, given the boxes of D_∅."""
-        covered = _covered(originals, scene.positions, scene.cutout.size)
-        return Strata(scene.positions, covered, self.scanning.step, self.search.block, len(self.search.taus))
 
     def _allowance(self, number: int, before: Detections) -> Any:
         """The variance ``[4]`` that pair ``number`` may leave in the count of affected positions of each of Table I's
@@ -128,11 +130,10 @@ class AdaptiveScan(ScanStudy):
         So the promise holds whatever the other pairs are like. What a row counts is known from the clean images alone;
         every case asks for its own and for those that no other has asked for yet.
         """
-        if not self._frames:
-            scenes = (self.scene(i) for i in range(len(self.pairs)))
-            self._frames = [(scene.background, scene.cutout.size) for scene in scenes]
+        if not self._backgrounds:
+            self._backgrounds = [self.data[each.pair.background] for each in self.transplants]
         self._count(number, before)
-        for i, (background, _) in enumerate(self._frames):
+        for i, background in enumerate(self._backgrounds):
             if i not in self._counts:
                 with suppress(MisdetectError):  # the case of that pair says so
                     self._count(i, (yield Detect(background)))
@@ -141,62 +142,70 @@ class AdaptiveScan(ScanStudy):
 
     def _count(self, number: int, clean: Detections) -> None:
         """Take down how many positions of a pair each of Table I's rows counts: none without detections."""
-        background, size = self._frames[number]
-        originals = clean.above(self.scanning.rules.score).boxes
-        places = grid(background.width, background.height, size, self.scanning.step)
-        kept = kept_rows(_covered(originals, places, size)).sum(axis=1)
+        transplant = self.transplants[number]
+        originals = clean.above(self.how.score).boxes
+        kept = kept_rows(covered(originals, transplant.grid(self.how.step), transplant.size)).sum(axis=1)
         self._counts[number] = kept.astype(np.float64) * bool(len(originals))
 
-    def ask(self, scene: Scene, condition: str, places: Ints, before: Detections) -> Any:
+    def ask(self, pair: OpenPair, condition: str, places: Ints, before: Detections) -> Any:
         """Rows of the positions at indices ``places``."""
         rows: list[dict[str, Any]] = []
         for start in range(0, len(places), _AT_ONCE):
-            some = scene.positions[places[start : start + _AT_ONCE]].tolist()
-            after = yield [Detect(scene.picture(condition, x, y, self.scanning.seed)) for x, y in some]
-            rows += self.rows(scene, condition, some, before, after)
+            some = pair.positions[places[start : start + _AT_ONCE]].tolist()
+            after = yield [Detect(pair.picture(condition, x, y, self.how.seed)) for x, y in some]
+            rows += self.rows(pair, condition, some, before, after)
         return rows
 
-    def uncertainty(self, run: Run, average: str) -> dict[str, Any]:
-        """How many positions were asked, and half the interval (points) within which a full scan's rates lie."""
-        variances, wholes = [], []
-        asked = 0
-        for number in range(len(self.pairs)):
-            rows = run.query(
-                "SELECT x, y, score, agnostic, least, least_agnostic, objects FROM rows "
-                "WHERE pair = ? AND condition = 'object' AND before > 0 ORDER BY y, x",
-                [number],
-            ).to_pylist()
-            if not rows:
-                continue
-            scene = self.scene(number)
-            boxes = np.array([[thing[name] for name in BOX] for thing in rows[0]["objects"]], dtype=np.float64)
-            strata = self._strata(scene, boxes.reshape(-1, 4))
-            where = {(x, y): i for i, (x, y) in enumerate(scene.positions.tolist())}
-            strata.record(np.array([where[row["x"], row["y"]] for row in rows]), self.search.affected(rows))
-            variance, whole = strata.errors()
-            variances.append(variance)
-            wholes.append(whole)
-            asked += len(rows)
-        return {"asked": asked, **self._half_widths(np.array(variances), np.array(wholes), average)}
 
-    def _half_widths(self, variances: Floats, wholes: Floats, average: str) -> dict[str, Any]:
-        if average == "images":
-            each = variances / np.maximum(wholes, 1)[:, :, None] ** 2
-            error = np.sqrt(each.sum(axis=0)) / np.maximum((wholes > 0).sum(axis=0), 1)[:, None]
-        else:
-            error = np.sqrt(variances.sum(axis=0)) / np.maximum(wholes.sum(axis=0), 1)[:, None]
-        half = 100 * self.search.z * error
-        return {
-            "precision": self.search.precision,
-            "confidence": self.search.confidence,
-            "half_width": {
-                name: {f"{tau:g}": round(float(half[r, t]), 2) for t, tau in enumerate(self.search.taus)}
-                for r, name in enumerate(ROWS)
-            },
-        }
+def uncertainty(run: Run, average: Average) -> dict[str, Any] | None:
+    """Of an adaptive ``run``: how many positions were asked, and half the interval (points) within which a full scan's
+    rates lie. ``None`` of a full scan."""
+    settings = run.settings
+    if settings["adaptive"] is None:
+        return None
+    search = Search.of(settings["adaptive"])
+    images = sorted({each["background"] for each in settings["transplants"]})
+    variances, wholes = np.zeros((len(images), len(ROWS), len(search.tau))), np.zeros((len(images), len(ROWS)))
+    asked = 0
+    for number, each in enumerate(settings["transplants"]):
+        rows = run.query(
+            "SELECT x, y, score, agnostic, least, least_agnostic, objects FROM rows "
+            "WHERE pair = ? AND condition = 'object' AND before > 0 ORDER BY y, x",
+            [number],
+        ).to_pylist()
+        if not rows:
+            continue
+        strata = search.strata(Transplant.of(each), settings["step"], boxes_of(rows[0]["objects"]))
+        where = {(x, y): i for i, (x, y) in enumerate(strata.places.tolist())}
+        strata.record(np.array([where[row["x"], row["y"]] for row in rows]), search.affected(rows))
+        variance, whole = strata.errors()
+        variances[images.index(each["background"])] += variance
+        wholes[images.index(each["background"])] += whole
+        asked += len(rows)
+    half = 100 * search.z * errors(variances, wholes, average)
+    return {
+        "asked": asked,
+        "positions": settings["positions"],
+        "share": round(100 * asked / settings["positions"], 2),
+        "precision": search.precision,
+        "confidence": search.confidence,
+        "half_width": {
+            name: {f"{tau:g}": round(float(half[r, t]), 2) for t, tau in enumerate(search.tau)}
+            for r, name in enumerate(ROWS)
+        },
+    }
 
 
-def _covered(originals: Floats, places: Ints, size: tuple[int, int]) -> Floats:
+def errors(variances: Floats, wholes: Floats, average: Average) -> Floats:
+    """Standard errors ``[4, τ]`` of the rates, from the variances ``[images, 4, τ]`` of the numbers of affected
+    positions and the positions ``[images, 4]`` that each row counts."""
+    if average == "images":
+        each = variances / np.maximum(wholes, 1)[:, :, None] ** 2
+        return np.asarray(np.sqrt(each.sum(axis=0)) / np.maximum((wholes > 0).sum(axis=0), 1)[:, None])
+    return np.asarray(np.sqrt(variances.sum(axis=0)) / np.maximum(wholes.sum(axis=0), 1)[:, None])
+
+
+def covered(originals: Floats, places: Ints, size: tuple[int, int]) -> Floats:
     """C_T ``[P]``: how much of any of ``originals`` an object of ``size`` (width, height) covers at each place."""
     boxes = np.column_stack([places, places + size]).astype(np.float64)
     return np.asarray(coverage(originals, boxes).max(axis=0, initial=0.0))

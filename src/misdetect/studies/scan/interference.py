@@ -2,25 +2,31 @@
 
 A wrong detection is one that lies on an object of another class: on T, or on an annotated object of the background. It
 is looked at again with the outside of its box zeroed, with what is not the object inside it zeroed, with both, and with
-noise outside (several times, as a rate).
+noise outside (several times, as a rate). That is a run of its own, in the directory ``interference`` of the scan's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Bools, iou
+from misdetect.boxes import Bools, boxes_of, iou
 from misdetect.compose.isolate import Inside, Isolate, Outside
+from misdetect.data.dataset import Dataset
 from misdetect.detections import Detections
+from misdetect.engine import run_study
+from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
-from misdetect.engine.store import Run
-from misdetect.labels import join_labels
-from misdetect.studies.scan.rows import BOX
-from misdetect.studies.scan.study import OBJECT, ScanStudy, Scene
+from misdetect.engine.store import RUN_JSON, Run
+from misdetect.errors import RunMismatch
+from misdetect.protocols import Detector
+from misdetect.studies.scan.rows import OBJECT
+from misdetect.studies.scan.settings import ScanSettings
+from misdetect.studies.scan.study import OpenPair, ScanStudy
 
+FOLDER = "interference"
 VIEWS: tuple[tuple[str, Outside, Inside], ...] = (
     ("as it is", "keep", "keep"),
     ("outside zeroed", "zero", "keep"),
@@ -32,21 +38,28 @@ VIEWS: tuple[tuple[str, Outside, Inside], ...] = (
 _SAME_PLACE = 0.5
 _FAINTEST = 0.1
 """Score below which a detection counts as none: a mutilated picture lowers all scores, but a guess is no label."""
+_REPEATS = 10
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A detection of class ``label`` at ``box`` while T is at ``x``, ``y`` of ``pair``, that lies on an object of class
-    ``truth`` (the detector's labels): row ``thing`` of the background's annotation, or T where that is -1."""
+    """A detection of class ``label`` at ``box`` while T is at ``x``, ``y`` of ``pair``, that lies on an object that is
+    ``really`` of another class (both as the detector names them): row ``thing`` of the background's annotation, or T
+    where that is -1."""
 
     pair: int
     x: int
     y: int
     box: tuple[float, float, float, float]
-    label: int
+    label: str
     score: float
     thing: int
-    truth: int
+    really: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Wrong":
+        """From ``run.json``."""
+        return cls(**{**document, "box": tuple(document["box"])})
 
 
 def wrong_detections(run: Run, study: ScanStudy, most: int) -> list[Wrong]:
@@ -55,40 +68,33 @@ def wrong_detections(run: Run, study: ScanStudy, most: int) -> list[Wrong]:
         "SELECT * FROM (SELECT pair, x, y, unnest(new) AS found FROM rows WHERE condition = 'object' AND before > 0) "
         "ORDER BY pair, found.score DESC, y, x"
     ).to_pylist()
-    found: dict[tuple[int, int, int], Wrong] = {}
-    labels = _labels(study)
+    found: dict[tuple[int, int, str], Wrong] = {}
     for row in rows:
-        wrong = _wrong(row, study.scene(row["pair"]), labels)
+        wrong = _wrong(row, study.open_pair(row["pair"]), study)
         if wrong is not None:
             found.setdefault((wrong.pair, wrong.thing, wrong.label), wrong)
     return sorted(found.values(), key=lambda wrong: (-wrong.score, wrong.pair, wrong.y, wrong.x))[:most]
 
 
-def _labels(study: ScanStudy) -> dict[int, int]:
-    """The detector's label of each of the data's classes that it knows."""
-    joined = join_labels(study.names, study.data.names, "the detector", study.data.spec)
-    return {int(data): label for label, data in enumerate(joined.tolist()) if data >= 0}
-
-
-def _wrong(row: dict[str, Any], scene: Scene, labels: dict[int, int]) -> Wrong | None:
+def _wrong(row: dict[str, Any], pair: OpenPair, study: ScanStudy) -> Wrong | None:
     found = row["found"]
-    x0, y0, x1, y1 = (found[name] for name in BOX)
-    if found["own"]:
-        thing, truth = -1, scene.label
-    else:
-        annotated = scene.background.truth
+    x0, y0, x1, y1 = boxes_of([found])[0].tolist()
+    thing, label = -1, pair.label
+    if not found["own"]:
+        annotated = pair.background.truth
         overlap = iou([[x0, y0, x1, y1]], annotated.boxes)[0]
         if not len(overlap) or overlap.max() < _SAME_PLACE:
             return None
         thing = int(overlap.argmax())
-        truth = labels.get(int(annotated.labels[thing]), -1)
-    if truth < 0 or truth == found["label"]:
+        label = int(study.joined.to_detector[annotated.labels[thing]])
+    if label < 0 or study.names[label] == found["label"]:
         return None
-    return Wrong(row["pair"], row["x"], row["y"], (x0, y0, x1, y1), found["label"], found["score"], thing, truth)
+    place = row["pair"], row["x"], row["y"]
+    return Wrong(*place, (x0, y0, x1, y1), found["label"], found["score"], thing, study.names[label])
 
 
 class InterferenceStudy:
-    """Takes ``wrongs`` of a ``scan`` apart; noise is drawn ``repeats`` times."""
+    """Takes ``wrongs`` of the ``scan`` with the run id ``scanned`` apart; noise is drawn ``repeats`` times."""
 
     name = "scan-interference"
     schema = pa.schema(
@@ -96,20 +102,26 @@ class InterferenceStudy:
             ("wrong", pa.int32()),
             ("view", pa.string()),
             ("repeat", pa.int32()),
-            ("label", pa.int32()),
+            ("label", pa.string()),
             ("score", pa.float64()),
         ]
     )
 
-    def __init__(self, scan: ScanStudy, wrongs: Sequence[Wrong], repeats: int = 10) -> None:
-        self.scan, self.wrongs, self.repeats = scan, tuple(wrongs), repeats
+    def __init__(self, scan: ScanStudy, scanned: str, wrongs: Sequence[Wrong], repeats: int = _REPEATS) -> None:
+        self.scan, self.scanned, self.wrongs, self.repeats = scan, scanned, tuple(wrongs), repeats
+
+    @property
+    def data(self) -> Dataset:
+        """That of the scan."""
+        return self.scan.data
 
     def __len__(self) -> int:
         return len(self.wrongs)
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows."""
-        return {**self.scan.settings(), "repeats": self.repeats, "wrongs": [asdict(wrong) for wrong in self.wrongs]}
+        wrongs = [{**asdict(wrong), "box": list(wrong.box)} for wrong in self.wrongs]
+        return {"scan": self.scanned, "repeats": self.repeats, "wrongs": wrongs}
 
     def cases(self) -> Iterator[Case]:
         """One case per wrong detection."""
@@ -117,11 +129,11 @@ class InterferenceStudy:
 
     def pictures(self, wrong: Wrong) -> list[tuple[str, int, Isolate]]:
         """Every view of a wrong detection: its name, the repeat, and the picture."""
-        scene = self.scan.scene(wrong.pair)
-        base = scene.picture(OBJECT, wrong.x, wrong.y, self.scan.scanning.seed)
+        pair = self.scan.open_pair(wrong.pair)
+        base = pair.picture(OBJECT, wrong.x, wrong.y, self.scan.how.seed)
         x0, y0, x1, y1 = wrong.box
         box = (int(np.floor(x0)), int(np.floor(y0)), int(np.ceil(x1)), int(np.ceil(y1)))
-        mask = visible_mask(scene, wrong)
+        mask = visible_mask(pair, wrong)
         return [
             (name, repeat, Isolate(base, box, mask, outside, inside, seed=repeat))
             for name, outside, inside in VIEWS
@@ -134,76 +146,102 @@ class InterferenceStudy:
         views = self.pictures(wrong)
         answers = yield [Detect(picture) for _, _, picture in views]
         return [
-            {"wrong": case.index, "view": name, "repeat": repeat, **_in_place(found, wrong)}
+            {"wrong": case.index, "view": name, "repeat": repeat, **_in_place(found, wrong, self.scan.names)}
             for (name, repeat, _), found in zip(views, answers, strict=True)
         ]
 
 
-def visible_mask(scene: Scene, wrong: Wrong) -> Bools:
+def visible_mask(pair: OpenPair, wrong: Wrong) -> Bools:
     """The pixels ``[H, W]`` that belong to the object under a wrong detection and can be seen: T's own, or those of an
     annotated object that T does not cover."""
-    covered = np.zeros((scene.background.height, scene.background.width), dtype=np.bool_)
-    width, height = scene.cutout.size
-    covered[wrong.y : wrong.y + height, wrong.x : wrong.x + width] = scene.cutout.mask
+    covered = np.zeros((pair.background.height, pair.background.width), dtype=np.bool_)
+    width, height = pair.cutout.size
+    covered[wrong.y : wrong.y + height, wrong.x : wrong.x + width] = pair.cutout.mask
     if wrong.thing < 0:
         return covered
-    masks = scene.background.truth.masks
+    masks = pair.background.truth.masks
     assert masks is not None, "pairs are drawn from data with masks"
     return np.asarray(masks[wrong.thing] & ~covered)
 
 
-def _in_place(found: Detections, wrong: Wrong) -> dict[str, Any]:
+def _in_place(found: Detections, wrong: Wrong, names: Sequence[str]) -> dict[str, Any]:
     near = np.flatnonzero((iou([wrong.box], found.boxes)[0] >= _SAME_PLACE) & (found.scores >= _FAINTEST))
     if not near.size:
         return {"label": None, "score": None}
     best = int(near[found.scores[near].argmax()])
-    return {"label": int(found.labels[best]), "score": float(found.scores[best])}
+    return {"label": names[found.labels[best]], "score": float(found.scores[best])}
 
 
-def verdicts(run: Run, study: InterferenceStudy) -> list[dict[str, Any]]:
+def take_apart(study: ScanStudy, detector: Detector, run: Run, settings: ScanSettings, asking: Asking) -> None:
+    """Take the wrong detections of a finished ``run`` apart, as many as ``settings`` ask for. What an earlier sitting
+    took apart is replaced where it was something else."""
+    if not settings.interference:
+        return
+    wrongs = wrong_detections(run, study, settings.interference)
+    apart, folder = InterferenceStudy(study, run.about["id"], wrongs), run.path / FOLDER
+    try:
+        run_study(apart, detector, folder, asking=asking, repair=settings.repair)
+    except RunMismatch:
+        Run.open(folder).discard()
+        run_study(apart, detector, folder, asking=asking, repair=settings.repair)
+
+
+def taken_apart(run: Run) -> Run | None:
+    """The run in which wrong detections of ``run`` were taken apart; ``None`` where none were."""
+    folder = run.path / FOLDER
+    return Run.open(folder) if (folder / RUN_JSON).exists() else None
+
+
+def wrongs_of(apart: Run) -> dict[int, Wrong]:
+    """The wrong detections that were taken apart, by number; those that failed are left out."""
+    done = apart.done() - apart.failed()
+    return {i: Wrong.of(each) for i, each in enumerate(apart.settings["wrongs"]) if i in done}
+
+
+def verdicts(apart: Run) -> list[dict[str, Any]]:
     """For each wrong detection its views (label, mean score, rate at which it is right or still the wrong one) and
     whether the inside, the outside, both or neither decide its label."""
-    names = study.scan.names
-    documents = []
-    for number, wrong in enumerate(study.wrongs):
-        rows = run.query("SELECT view, label, score FROM rows WHERE wrong = ? ORDER BY row", [number]).to_pylist()
+    found = []
+    for number, wrong in wrongs_of(apart).items():
+        rows = apart.query("SELECT view, label, score FROM rows WHERE wrong = ? ORDER BY row", [number]).to_pylist()
         views = {name: [row for row in rows if row["view"] == name] for name, _, _ in VIEWS}
-        plain = {name: found[0]["label"] for name, found in views.items() if len(found) == 1}
-
-        def noisy(name: str, label: int | None, views: dict[str, list[Any]] = views) -> bool:
-            changed = [row["label"] != label for row in views[name]]
-            return bool(sum(changed) > len(changed) / 2)
-
-        inside = plain["inside zeroed"] != plain["as it is"] or plain["both zeroed"] != plain["outside zeroed"]
-        outside = plain["outside zeroed"] != plain["as it is"] or plain["both zeroed"] != plain["inside zeroed"]
-        outside |= noisy("noise outside", plain["outside zeroed"])
-        outside |= noisy("noise outside, inside zeroed", plain["both zeroed"])
-        documents.append(
+        found.append(
             {
                 **{name: getattr(wrong, name) for name in ("pair", "x", "y", "score")},
                 "box": [round(v, 1) for v in wrong.box],
-                "detected_as": names[wrong.label],
-                "really": names[wrong.truth],
-                "views": {name: _view(found, wrong, names) for name, found in views.items()},
-                "decided_by": {
-                    (True, True): "both",
-                    (True, False): "inside",
-                    (False, True): "outside",
-                    (False, False): "neither",
-                }[inside, outside],
+                "detected_as": wrong.label,
+                "really": wrong.really,
+                "views": {name: _view(each, wrong) for name, each in views.items()},
+                "decided_by": decided_by({name: [row["label"] for row in each] for name, each in views.items()}),
             }
         )
-    return documents
+    return found
 
 
-def _view(rows: list[dict[str, Any]], wrong: Wrong, names: Sequence[str]) -> dict[str, Any]:
+def decided_by(labels: Mapping[str, Sequence[str | None]]) -> str:
+    """What decides the label, given those of each view: what it changes when the inside or the outside goes, whether
+    the other is there or not. Noise outside counts if it mostly gives something else than zeros."""
+    as_it_is, no_outside, no_inside, neither = (labels[name][0] for name, outside, _ in VIEWS if outside != "noise")
+
+    def mostly_other(name: str, label: str | None) -> bool:
+        return sum(each != label for each in labels[name]) > len(labels[name]) / 2
+
+    inside = no_inside != as_it_is or neither != no_outside
+    outside = no_outside != as_it_is or neither != no_inside
+    outside |= mostly_other("noise outside", no_outside) or mostly_other("noise outside, inside zeroed", neither)
+    if inside and outside:
+        return "both"
+    return "inside" if inside else "outside" if outside else "neither"
+
+
+def _view(rows: list[dict[str, Any]], wrong: Wrong) -> dict[str, Any]:
     labels = [row["label"] for row in rows]
     common = max(sorted(set(labels), key=str), key=labels.count)
     scores = [row["score"] for row in rows if row["label"] == common and row["score"] is not None]
     return {
-        "label": None if common is None else names[common],
+        "label": common,
         "score": round(float(np.mean(scores)), 3) if scores else None,
-        "right": round(100 * labels.count(wrong.truth) / len(labels), 1),
+        "right": round(100 * labels.count(wrong.really) / len(labels), 1),
         "still_wrong": round(100 * labels.count(wrong.label) / len(labels), 1),
         "times": len(rows),
     }

@@ -2,16 +2,17 @@
 
 "We discard pairs for which the transplanted object is too large (allowing a degenerate amount of translations) or too
 small, without any distinguishing visual features except its context." Where the limits lie the paper does not say;
-here they are ``Sizes``.
+here they are ``Sizes``. A ``Transplant`` is a pair with its grid, as ``run.json`` has it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from misdetect.boxes import Ints
+from misdetect.data.cutouts import cut
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import NothingToCut
 from misdetect.errors import BadData, BadSpec
@@ -27,10 +28,6 @@ class Pair:
     background: int
     source: int
     truth: int
-
-    def as_list(self) -> list[int]:
-        """For ``run.json``."""
-        return list(astuple(self))
 
 
 @dataclass(frozen=True)
@@ -167,3 +164,65 @@ def grid(width: int, height: int, size: tuple[int, int], step: int) -> Ints:
     xs = np.arange(0, width - size[0] + 1, step)
     ys = np.arange(0, height - size[1] + 1, step)
     return np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class Transplant:
+    """A pair and its grid: all that can be said of it without the data. ``at`` is the ``Pair`` as indices into the
+    data; ``background`` and ``source`` are the images' ids, ``annotation`` and ``label`` (the data's name) those of the
+    object T; ``width`` and ``height`` of the background, ``t_width`` and ``t_height`` of T, in pixels; ``positions`` on
+    the grid."""
+
+    at: tuple[int, int, int]
+    background: str
+    source: str
+    annotation: int
+    label: str
+    width: int
+    height: int
+    t_width: int
+    t_height: int
+    positions: int
+
+    @property
+    def pair(self) -> Pair:
+        """Which object goes into which image."""
+        return Pair(*self.at)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of T."""
+        return self.t_width, self.t_height
+
+    def grid(self, step: int) -> Ints:
+        """Its positions ``[P, 2]``."""
+        return grid(self.width, self.height, self.size, step)
+
+    def document(self) -> dict[str, Any]:
+        """For ``run.json``."""
+        return {**asdict(self), "at": list(self.at)}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Transplant":
+        """From ``run.json``."""
+        return cls(**{**document, "at": tuple(document["at"])})
+
+
+def transplants(data: Dataset, pairs: Sequence[Pair], step: int) -> list[Transplant]:
+    """The ``pairs`` with their grids; a grid of one position is refused, since nothing moves on it."""
+    found = []
+    for number, pair in enumerate(pairs):
+        background, source = data[pair.background], data[pair.source]
+        thing = cut(source, pair.truth, data.names, data=data.spec)
+        count = len(grid(background.width, background.height, thing.size, step))
+        if count < 2:
+            raise BadSpec(
+                f"the object of pair {number} ({thing.size[0]}x{thing.size[1]} pixels, image {source.id!r}) has "
+                f"{count} positions on image {background.id!r} ({background.width}x{background.height}) at step "
+                f"{step}; choose a smaller step or another object."
+            )
+        at, image = (pair.background, pair.source, pair.truth), (background.width, background.height)
+        found.append(
+            Transplant(at, background.id, source.id, thing.truth, thing.label, *image, *thing.size, positions=count)
+        )
+    return found

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from misdetect.engine.store import Run
-from misdetect.studies.scan.rows import BOX
 
 
 @dataclass(frozen=True)
@@ -22,11 +19,6 @@ class Ranked:
     x: int
     y: int
     new: tuple[dict[str, Any], ...]
-
-    @property
-    def boxes(self) -> Any:
-        """``[N, 4]`` in pixels."""
-        return np.array([[thing[name] for name in BOX] for thing in self.new], dtype=np.float64).reshape(-1, 4)
 
 
 def ranked(run: Run, pair: int, most: int = 4, *, condition: str = "object") -> list[Ranked]:
@@ -48,7 +40,7 @@ def ranked(run: Run, pair: int, most: int = 4, *, condition: str = "object") -> 
     return chosen
 
 
-def _gain(row: dict[str, Any], seen: set[int]) -> tuple[int, float]:
+def _gain(row: dict[str, Any], seen: set[str]) -> tuple[int, float]:
     """How many classes a position would add to those seen, and how surely."""
     fresh = [thing for thing in row["new"] if thing["label"] not in seen]
     return len({thing["label"] for thing in fresh}), sum(thing["score"] for thing in fresh)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from misdetect.boxes import Bools, Floats, Ints
-from misdetect.studies.scan.results import kept_rows
+from misdetect.studies.scan.table import kept_rows
 
 _NEIGHBOUR = 0.5
 """Weight of a neighbouring block's answers in judging a stratum's variance."""

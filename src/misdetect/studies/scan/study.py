@@ -2,11 +2,12 @@
 
 A case is a few positions of one pair under one condition: the object itself, or the null control (the same mask filled
 with pixels from elsewhere in I). A row is a position, with S (eq. 1), the coverage, the fate of every original
-detection and of T. Table I and everything else are views of these rows (``results``).
+detection and of T. Table I and everything else are views of these rows (``document``).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,50 +16,38 @@ import pyarrow as pa
 from misdetect.boxes import Ints
 from misdetect.compose.paste import Paste
 from misdetect.compose.texture import elsewhere, texture
-from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout, cut
 from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.opened import Opened
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.errors import BadSpec
-from misdetect.labels import join_labels
-from misdetect.metrics.transplant import LOST, Rules, compare_all
-from misdetect.studies.scan.pairs import Pair, grid
-from misdetect.studies.scan.rows import SCHEMA, position_row
+from misdetect.labels import Joined
+from misdetect.metrics.harm import Annotations
+from misdetect.metrics.transplant import LOST, compare_all
+from misdetect.studies.scan.pairs import Transplant
+from misdetect.studies.scan.rows import CONDITIONS, OBJECT, SCHEMA, position_row
+from misdetect.studies.scan.settings import ScanSettings, stored
 from misdetect.studies.scan.suppression import explain_losses
+from misdetect.studies.scan.truth import Judge
 
-OBJECT, NULL = CONDITIONS = ("object", "null")
 CHUNK = 8
 """Positions per case: few enough for workers to share the end of a run evenly."""
-_SCENES = 4
-
-
-@dataclass(frozen=True)
-class Scanning:
-    """What decides the rows, apart from data, detector and pairs. ``step``: the grid's, in pixels. ``null``: whether
-    the null control is scanned too. ``trace``: whether lost objects are looked for inside a ``Traced`` detector."""
-
-    step: int = 10
-    seed: int = 0
-    null: bool = True
-    trace: bool = False
-    rules: Rules = field(default_factory=Rules)
-
-    def __post_init__(self) -> None:
-        if self.step < 1:
-            raise BadSpec(f"the step of the grid is at least 1 pixel. Got {self.step}.")
+_OPEN = 4
+"""Pairs kept open."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """A pair opened: the image I, the object T cut from J, T's class for the detector (or -1), its grid positions."""
+class OpenPair:
+    """A pair with its pixels: the image I, the object T cut from J, T's class for the detector (or -1), its grid
+    positions, and who judges changes by the annotations of I."""
 
     number: int
-    pair: Pair
     background: Sample
     cutout: Cutout
     label: int
     positions: Ints
+    judge: Judge
 
     def picture(self, condition: str, x: int, y: int, seed: int) -> Paste:
         """I with T (or its null control) at ``x``, ``y``. The control's pixels come from a place that depends on seed,
@@ -72,110 +61,111 @@ class Scene:
 
 
 class ScanStudy:
-    """Scan ``pairs`` of ``data`` (a spec, or a ``Dataset``) for a detector with class ``names``."""
+    """Scan ``transplants`` within the data of ``opened`` for a detector with class ``names``. ``how.trace`` is settled
+    by now."""
 
     name = "scan"
     schema: pa.Schema = SCHEMA
 
     def __init__(
-        self,
-        data: str | Dataset,
-        pairs: Sequence[Pair],
-        names: Sequence[str],
-        scanning: Scanning | None = None,
-        limit: int | None = None,
+        self, opened: Opened, transplants: Sequence[Transplant], names: Sequence[str], how: ScanSettings
     ) -> None:
-        self._spec, self.limit = data, limit
-        self.pairs, self.names, self.scanning = tuple(pairs), tuple(names), scanning or Scanning()
-        self._data: Dataset | None = None
-        self._scenes: dict[int, Scene] = {}
-        self._sizes: list[int] | None = None
+        self._opened, self.transplants, self.names = opened, tuple(transplants), tuple(names)
+        self.how = replace(how, trace=bool(how.trace), progress=None)
+        self._open: dict[int, OpenPair] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_data": None, "_scenes": {}}
+        kept = {name: value for name, value in self.__dict__.items() if name != "joined"}
+        return {**kept, "_open": {}}
 
     @property
     def data(self) -> Dataset:
-        """The data set, opened when first needed (a worker opens its own)."""
-        if self._data is None:
-            self._data = load_data(self._spec).limit(self.limit)
-        return self._data
+        """What it looks at."""
+        return self._opened.data
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows, for ``run.json``."""
-        return {**asdict(self.scanning), "pairs": [pair.as_list() for pair in self.pairs]}
+        """What decides the rows, and what a document says of the pairs, for ``run.json``."""
+        return {
+            **stored(self.how, self.search_settings()),
+            "transplants": [each.document() for each in self.transplants],
+            "positions": self.positions,
+        }
+
+    def search_settings(self) -> Mapping[str, Any] | None:
+        """How positions are chosen, for ``run.json``; ``None``: all are asked."""
+        return None
+
+    @cached_property
+    def joined(self) -> Joined:
+        """The detector's classes and the data's. With none in common a scan still tells what changes, but T is nothing
+        that the detector knows, and nothing can be judged."""
+        try:
+            return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
+        except BadSpec:
+            return Joined(*(np.full(len(names), -1, dtype=np.int64) for names in (self.names, self.data.names)))
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """The conditions scanned."""
-        return CONDITIONS if self.scanning.null else (OBJECT,)
+        return CONDITIONS if self.how.null else (OBJECT,)
 
-    def scene(self, number: int) -> Scene:
+    def open_pair(self, number: int) -> OpenPair:
         """Pair ``number``, opened; the last few stay open."""
-        if number not in self._scenes:
-            pair = self.pairs[number]
-            background, source = self.data[pair.background], self.data[pair.source]
-            cutout = cut(source, pair.truth, self.data.names, data=self.data.spec)
-            positions = grid(background.width, background.height, cutout.size, self.scanning.step)
-            label = _label(cutout.label, self.names)
-            self._scenes[number] = Scene(number, pair, background, cutout, label, positions)
-            while len(self._scenes) > _SCENES:
-                del self._scenes[next(iter(self._scenes))]
-        return self._scenes[number]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Positions of each pair's grid; a grid of one position is refused, since nothing moves on it."""
-        if self._sizes is None:
-            self._sizes = []
-            for number, pair in enumerate(self.pairs):
-                scene = self.scene(number)
-                width, height = scene.background.width, scene.background.height
-                if len(scene.positions) < 2:
-                    raise BadSpec(
-                        f"the object of pair {number} ({scene.cutout.size[0]}x{scene.cutout.size[1]} pixels, image "
-                        f"{self.data[pair.source].id!r}) has {len(scene.positions)} positions on image "
-                        f"{scene.background.id!r} ({width}x{height}) at step {self.scanning.step}; choose a smaller "
-                        "step or another object."
-                    )
-                self._sizes.append(len(scene.positions))
-        return self._sizes
+        if number not in self._open:
+            transplant = self.transplants[number]
+            pair, data = transplant.pair, self.data
+            background, source = data[pair.background], data[pair.source]
+            cutout = cut(source, pair.truth, data.names, data=data.spec)
+            label = int(self.joined.to_detector[source.truth.labels[pair.truth]])
+            truth = background.truth
+            judge = Judge(
+                Annotations.of(truth, self.joined.to_detector), np.asarray(truth.ids), self.joined.to_data >= 0
+            )
+            positions = transplant.grid(self.how.step)
+            self._open[number] = OpenPair(number, background, cutout, label, positions, judge)
+            while len(self._open) > _OPEN:
+                del self._open[next(iter(self._open))]
+        return self._open[number]
 
     @property
     def positions(self) -> int:
         """Grid positions of all pairs together."""
-        return sum(self.sizes)
+        return sum(each.positions for each in self.transplants)
 
     def __len__(self) -> int:
-        return len(self.conditions) * sum(-(-size // CHUNK) for size in self.sizes)
+        return len(self.conditions) * sum(-(-each.positions // CHUNK) for each in self.transplants)
 
     def cases(self) -> Iterator[Case]:
         """Pair by pair, condition by condition, a few positions at a time."""
         index = 0
-        for number, size in enumerate(self.sizes):
+        for number, each in enumerate(self.transplants):
             for condition in self.conditions:
-                for first in range(0, size, CHUNK):
-                    last = min(first + CHUNK, size)
+                for first in range(0, each.positions, CHUNK):
+                    last = min(first + CHUNK, each.positions)
                     yield Case(index, f"{number}/{condition}/{first}", (number, condition, first, last))
                     index += 1
+
+    def image_of(self, case: Case) -> str:
+        """The background of a case, to name it by if it fails."""
+        return self.data[self.transplants[int(case.id.partition("/")[0])].pair.background].id
 
     def run(self, case: Case) -> Steps:
         """Ask about the clean image and each position, then compare."""
         number, condition, first, last = case.content
-        scene = self.scene(number)
-        places = scene.positions[first:last].tolist()
+        pair = self.open_pair(number)
+        places = pair.positions[first:last].tolist()
         before, *after = yield [
-            Detect(scene.background),
-            *(Detect(scene.picture(condition, x, y, self.scanning.seed)) for x, y in places),
+            Detect(pair.background),
+            *(Detect(pair.picture(condition, x, y, self.how.seed)) for x, y in places),
         ]
-        rows = self.rows(scene, condition, places, before, after)
-        if self.scanning.trace and condition == OBJECT:
-            yield from self.trace_losses(scene, rows)
+        rows = self.rows(pair, condition, places, before, after)
+        if self.how.trace and condition == OBJECT:
+            yield from self.trace_losses(pair, rows, before)
         return rows
 
     def rows(
         self,
-        scene: Scene,
+        pair: OpenPair,
         condition: str,
         places: Sequence[tuple[int, int]],
         before: Detections,
@@ -183,37 +173,32 @@ class ScanStudy:
     ) -> list[dict[str, Any]]:
         """The rows of the positions ``places`` (x, y), given D_∅ ``before`` and D_xy ``after`` at each."""
         corners = np.array(places, dtype=np.float64)
-        boxes = np.concatenate([corners, corners + scene.cutout.size], axis=1)
+        boxes = np.concatenate([corners, corners + pair.cutout.size], axis=1)
         own = {
-            "pair": scene.number,
+            "pair": pair.number,
             "condition": condition,
-            "background": scene.background.id,
-            "source": scene.cutout.sample,
-            "annotation": scene.cutout.truth,
-            "width": scene.background.width,
-            "height": scene.background.height,
+            "background": pair.background.id,
+            "source": pair.cutout.sample,
+            "annotation": pair.cutout.truth,
+            "width": pair.background.width,
+            "height": pair.background.height,
             "weight": 1.0,
         }
-        compared = compare_all(before, after, boxes, scene.label, self.scanning.rules)
+        t_class = None if pair.label < 0 else self.names[pair.label]
+        compared = compare_all(before, after, boxes, pair.label, self.how.rules)
+        clean = pair.judge.clean(compared[0].before)  # the same for all of them
         return [
-            own | {"x": x, "y": y} | position_row(at_place, scene.label)
+            own | {"x": x, "y": y} | position_row(at_place, t_class, self.names, pair.judge, clean)
             for (x, y), at_place in zip(places, compared, strict=True)
         ]
 
-    def trace_losses(self, scene: Scene, rows: list[dict[str, Any]]) -> Steps:
+    def trace_losses(self, pair: OpenPair, rows: list[dict[str, Any]], before: Detections) -> Steps:
         """Look inside the detector where an original was lost, and write into its row what became of its candidate."""
         lossy = [row for row in rows if any(o["outcome"] == LOST for o in row["objects"])]
         if lossy:
-            clean = yield Trace(scene.background)
+            clean = yield Trace(pair.background)
+            labels = before.above(self.how.score).labels
             for row in lossy:  # one at a time: the inside of a detector is large
-                edited = yield Trace(scene.picture(OBJECT, row["x"], row["y"], self.scanning.seed))
-                explain_losses(row, clean, edited, self.scanning.rules.score)
+                edited = yield Trace(pair.picture(OBJECT, row["x"], row["y"], self.how.seed))
+                explain_losses(row["objects"], labels, self.names, clean, edited, self.how.score)
         return []
-
-
-def _label(name: str, names: Sequence[str]) -> int:
-    """T's class among the detector's ``names``, or -1."""
-    try:
-        return int(join_labels([name], names, "", "")[0])
-    except BadSpec:
-        return -1

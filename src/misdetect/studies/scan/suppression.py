@@ -6,15 +6,15 @@ third that T covers now, and so on. ``explain_losses`` writes for every lost ori
 Algorithm 1 names for it on the edited image (``mechanism``).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, iou
+from misdetect.boxes import Floats, Ints, boxes_of, iou
 from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute
 from misdetect.metrics.transplant import LOST
-from misdetect.studies.scan.rows import BOX
 
 SUPPRESSED, BELOW_SCORE, TOP_K, CAP, TOO_SMALL, ELSEWHERE, GONE = FATES = (
     "suppressed",
@@ -33,21 +33,29 @@ _LEAST = 1e-6
 _LONGEST = 5
 
 
-def explain_losses(row: dict[str, Any], clean: Candidates, edited: Candidates, score: float) -> None:
-    """Fill ``fate``, ``chain`` and ``mechanism`` of the lost originals of ``row``, given the detector's inside on both
-    images. ``score`` is the study's threshold, which may be above the detector's own; it is also Algorithm 1's θ_cls.
+def explain_losses(
+    objects: Sequence[dict[str, Any]],
+    labels: Ints,
+    names: Sequence[str],
+    clean: Candidates,
+    edited: Candidates,
+    score: float,
+) -> None:
+    """Fill ``fate``, ``chain`` and ``mechanism`` of the lost ones among ``objects``, the originals of a row, given the
+    detector's inside on both images. ``labels`` ``[N]`` are the originals', indices into the detector's ``names``.
+    ``score`` is the study's threshold, which may be above the detector's own; it is also Algorithm 1's θ_cls.
     """
-    lost = [thing for thing in row["objects"] if thing["outcome"] == LOST]
+    lost = [i for i, thing in enumerate(objects) if thing["outcome"] == LOST]
     if not lost:
         return
-    boxes = np.array([[thing[name] for name in BOX] for thing in lost])
-    labels = np.array([thing["label"] for thing in lost], dtype=np.int64)
-    mechanisms = attribute(edited, boxes, labels, Thresholds(cls=max(score, _LEAST)))
-    for thing, box, mechanism in zip(lost, boxes, mechanisms, strict=True):
+    boxes = boxes_of(objects[i] for i in lost)
+    mechanisms = attribute(edited, boxes, labels[lost], Thresholds(cls=max(score, _LEAST)))
+    for i, box, mechanism in zip(lost, boxes, mechanisms, strict=True):
+        thing = objects[i]
         thing["mechanism"] = MECHANISMS[mechanism]
-        start = _kept_pair(clean, box, thing["label"])
+        start = _kept_pair(clean, box, int(labels[i]))
         if start is not None:
-            thing["fate"], thing["chain"] = _fate(start, box, clean, edited, score)
+            thing["fate"], thing["chain"] = _fate(start, box, clean, edited, score, names)
 
 
 def _kept_pair(inside: Candidates, box: Floats, label: int) -> int | None:
@@ -59,7 +67,9 @@ def _kept_pair(inside: Candidates, box: Floats, label: int) -> int | None:
     return int(rows[overlap.argmax()]) if overlap.max() >= _SAME_PLACE else None
 
 
-def _fate(row: int, box: Floats, clean: Candidates, edited: Candidates, score: float) -> tuple[str, list[str] | None]:
+def _fate(
+    row: int, box: Floats, clean: Candidates, edited: Candidates, score: float, names: Sequence[str]
+) -> tuple[str, list[str] | None]:
     label = int(clean.kept.label[row])
     candidate = _same_candidate(int(clean.identity[clean.kept.candidate[row]]), label, box, edited)
     if candidate is None:
@@ -73,7 +83,7 @@ def _fate(row: int, box: Floats, clean: Candidates, edited: Candidates, score: f
     fate = _FATE_OF[Reason(int(dropped.reason[at[0]]))]
     if fate != SUPPRESSED or dropped.by[at[0]] < 0:
         return fate, None
-    return fate, _chain(int(dropped.by[at[0]]), clean, edited)
+    return fate, _chain(int(dropped.by[at[0]]), clean, edited, names)
 
 
 def _same_candidate(identity: int, label: int, box: Floats, inside: Candidates) -> int | None:
@@ -87,7 +97,7 @@ def _same_candidate(identity: int, label: int, box: Floats, inside: Candidates) 
     return int(near[inside.scores[near, label].argmax()]) if near.size else None
 
 
-def _chain(by: int, clean: Candidates, edited: Candidates) -> list[str]:
+def _chain(by: int, clean: Candidates, edited: Candidates, names: Sequence[str]) -> list[str]:
     """Who suppresses now, why it did not before, and so on: one clause per link."""
     links: list[str] = []
     seen: set[int] = set()
@@ -97,7 +107,7 @@ def _chain(by: int, clean: Candidates, edited: Candidates) -> list[str]:
             break
         seen.add(candidate)
         place = [round(float(v)) for v in edited.boxes_of(Pairs(np.array([candidate]), np.array([label])))[0]]
-        links.append(f"label {label} at {place}, score {edited.scores[candidate, label]:.2f}")
+        links.append(f"{names[label]} at {place}, score {edited.scores[candidate, label]:.2f}")
         rows = np.flatnonzero(clean.identity == edited.identity[candidate])
         if not rows.size:
             links.append("not considered on the clean image")
@@ -114,7 +124,7 @@ def _chain(by: int, clean: Candidates, edited: Candidates) -> list[str]:
             break
         holder = int(before.by[at[0]])
         holder_candidate, holder_label = int(clean.kept.candidate[holder]), int(clean.kept.label[holder])
-        links.append(f"on the clean image suppressed by label {holder_label}")
+        links.append(f"on the clean image suppressed by {names[holder_label]}")
         now = np.flatnonzero(
             (edited.identity[edited.dropped.candidate] == clean.identity[holder_candidate])
             & (edited.dropped.label == holder_label)

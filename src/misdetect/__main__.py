@@ -1,0 +1,32 @@
+"""``python -m misdetect``, and the ``misdetect`` command: ready for a signal before anything else is imported."""
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
+"""Exit codes by signal; the same command goes on where it was ended."""
+
+
+def main() -> None:
+    """Run the command line."""
+    for number, code in ENDED.items():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
+            signal.signal(number, _too_early(code))
+    from misdetect.cli import main as run
+
+    run()
+
+
+def _too_early(code: int) -> Callable[[int, FrameType | None], NoReturn]:
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        os.write(2, b"misdetect: interrupted before it began.\n")
+        os._exit(code)
+
+    return end
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Python first: every verb is a function here, and what it returns is a ``Run``.
+
+The command line parses options, calls one of these, and shows its document; nothing can be done there only.
+"""
+
+from misdetect.api.checkup import Checkup, checkup
+from misdetect.api.compare import Comparison, compare
+from misdetect.api.export import export
+from misdetect.api.ledger import make_ledger
+from misdetect.api.pool import pool
+from misdetect.api.run import Run, open_run
+from misdetect.api.score import score
+from misdetect.api.studies import detect, explain, fuzz, scan
+
+__all__ = [
+    "Checkup",
+    "Comparison",
+    "Run",
+    "checkup",
+    "compare",
+    "detect",
+    "explain",
+    "export",
+    "fuzz",
+    "make_ledger",
+    "open_run",
+    "pool",
+    "scan",
+    "score",
+]

@@ -1,0 +1,73 @@
+"""``compare``: finished runs of one study side by side."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+from misdetect import report
+from misdetect.api.run import Run
+from misdetect.report import comparison
+from misdetect.studies.contract import Document
+
+RunLike = Run | Path | str
+"""A run, its directory, or a document that a verb printed with ``--json``."""
+_DEFAULT = comparison.CompareSettings()
+
+
+class Comparison:
+    """Runs side by side: ``document`` says what differs in their settings, their numbers, and what else the study has
+    to say of several runs."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    def figures(self, folder: Path | str) -> list[Path]:
+        """Draw what can be drawn of the comparison into ``folder``, and return the files."""
+        return report.draw_comparison(self.document, Path(folder))
+
+    @property
+    def _names(self) -> list[str]:
+        return [run["name"] for run in self.document["runs"]]
+
+    def _rows(self) -> list[list[str]]:
+        return [[name, *map(_told, entries)] for name, entries in self.document["numbers"].items()]
+
+    def __repr__(self) -> str:
+        rows = [["", *self._names], *self._rows()]
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))])
+            for row in rows
+        ]
+        return "\n".join([f"{len(self._names)} runs of {self.document['study']}", *(f"  {line}" for line in lines)])
+
+    def _repr_html_(self) -> str:
+        def line(cells: list[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(row, "td") for row in self._rows())
+        return f"<table>{line([self.document['study'], *self._names], 'th')}{body}</table>"
+
+
+def _told(entry: Any) -> str:
+    if entry is None or entry["value"] is None:
+        return "–"
+    value, ends = entry["value"], entry["interval"]
+    text = str(value) if isinstance(value, int) else f"{value:.3f}"
+    return text if ends is None else f"{text} ({ends[0]:.3f} to {ends[1]:.3f})"
+
+
+def compare(
+    run: RunLike,
+    other: RunLike,
+    *more: RunLike,
+    confidence: float = _DEFAULT.confidence,
+    seed: int = _DEFAULT.seed,
+) -> Comparison:
+    """Finished runs of one study side by side: what differs in their settings, their numbers, shared misses.
+
+    ``confidence`` is that of the intervals, ``seed`` that of the images drawn again for them. Neither detector nor data
+    is needed.
+    """
+    paths = [each.path if isinstance(each, Run) else Path(each) for each in (run, other, *more)]
+    return Comparison(comparison.compare(paths, comparison.CompareSettings(confidence=confidence, seed=seed)))

@@ -1,0 +1,134 @@
+"""``Run``: what a study found, as an object: its document, rows, ledger, figures and report."""
+
+import html
+import shutil
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pyarrow as pa
+
+from misdetect import report
+from misdetect.data.dataset import Dataset
+from misdetect.detectors import load_detector
+from misdetect.engine import Outcome
+from misdetect.engine.store import Run as Directory
+from misdetect.errors import BadSpec
+from misdetect.report.page import run_page
+from misdetect.studies.contract import Document, data_of, kind_of, read_document
+from misdetect.studies.ledger import ledger
+from misdetect.studies.replay import replay
+
+MOST = 4
+"""Figures of each kind, unless told otherwise."""
+
+
+class Run:
+    """A finished or resumable run. ``path`` is its directory; it can be read without detector and data.
+
+    A run that was given no directory has a temporary one, which goes when the object does.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        data: Dataset | None = None,
+        outcome: Outcome | None = None,
+        document: Document | None = None,
+    ) -> None:
+        self.directory, self.outcome = directory, outcome
+        self._data, self._document = data, document
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.directory.path
+
+    @property
+    def data(self) -> Dataset:
+        """What it looked at, opened again where this object did not run the study itself."""
+        if self._data is None:
+            self._data = data_of(self.directory)
+        return self._data
+
+    @property
+    def study(self) -> str:
+        """Which study this is a run of."""
+        return self.directory.study
+
+    @property
+    def document(self) -> Document:
+        """What was found, with the settings that it was found with: JSON-able, the same for the same rows."""
+        if self._document is None:
+            self._document = read_document(self.directory)
+        return self._document
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in words, the most important first."""
+        return kind_of(self.study).sentences(self.document)
+
+    def rows(self) -> pa.Table:
+        """All rows in the order of cases; ``.to_pandas()`` makes a data frame of them."""
+        return self.directory.table()
+
+    def errors(self) -> pa.Table:
+        """``case_index``, ``case`` and ``error`` of the cases that failed."""
+        return self.directory.errors()
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
+        """The answer of ``sql`` over the relations ``rows`` and ``errors``."""
+        return self.directory.query(sql, parameters)
+
+    def ledger(self) -> pa.Table:
+        """One row per object and condition, in the columns that all studies share."""
+        return ledger([self.directory])
+
+    def figures(self, most: int = MOST) -> list[Path]:
+        """Draw the figures into the run directory, at most ``most`` of each kind, and return the files. Photos are
+        read from the data, which must still be what it was."""
+        return report.draw(self.directory, self._data, most)
+
+    def report(self, path: Path | str, most: int = MOST) -> Path:
+        """Write one self-contained HTML page: what was found, its figures, its settings."""
+        return run_page(self.directory, self.document, self.sentences, self.figures(most), Path(path))
+
+    def replay(self, case: str, detector: str | object | None = None, *, trust: bool = False) -> Document:
+        """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same
+        happens. A run directory is data: someone's code that its spec names is only run with ``trust``."""
+        if detector is None:
+            detector = self.directory.about["identity"]["detector"]["spec"]
+            if detector is None:
+                raise BadSpec(f"{self.path} does not say which detector it was made with; name it with --detector.")
+            if not trust and "python:" in str(detector):
+                raise BadSpec(
+                    f"{self.path} was made with {detector}, which is code and would be run: name it with --detector, "
+                    "or give --trust if you know where the run comes from."
+                )
+        return replay(self.directory, self.data, case, load_detector(detector))
+
+    def __repr__(self) -> str:
+        document = self.document
+        state = "" if document["finished"] else f", {document['done']} of {document['cases'] or 'some'} cases done"
+        lines = [f"{self.study} of {document['detector'] or 'a detector'} on {document['data']}{state}"]
+        return "\n".join([*lines, *(f"  {sentence}" for sentence in self.sentences), f"  {self.path}"])
+
+    def _repr_html_(self) -> str:
+        title, *rest = self.__repr__().splitlines()
+        items = "".join(f"<li>{html.escape(line.strip())}</li>" for line in rest[:-1])
+        return f"<b>{html.escape(title)}</b><ul>{items}</ul><code>{html.escape(rest[-1].strip())}</code>"
+
+
+def open_run(path: Path | str) -> Run:
+    """The run in the directory ``path``; neither its detector nor its data is needed, but for photos in figures."""
+    return Run(Directory.open(path))
+
+
+def temporary_directory(owner: list[Any]) -> Path:
+    """A directory for a run that was given none; it is removed with the object that ``owner`` will hold, or at exit."""
+    folder = Path(mkdtemp(prefix="misdetect-"))
+    owner.append(lambda run: weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True))
+    return folder / "run"

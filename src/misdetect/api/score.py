@@ -1,0 +1,46 @@
+"""``score``: AP, AR and TIDE of predictions that are there already."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, cast
+
+from misdetect.api.run import Run, temporary_directory
+from misdetect.api.studies import DataLike, described
+from misdetect.data import load_data
+from misdetect.data.opened import Opened
+from misdetect.studies.contract import keep_document
+from misdetect.studies.score.export import check_rows_file, exported, write_rows
+from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.score.settings import ScoreSettings
+from misdetect.studies.score.study import ScoreStudy, run_score
+
+P = ParamSpec("P")
+PredictionsLike = str | Path | Run
+"""A COCO results file, a ``predictions:`` spec, or a run of ``detect`` (or its directory)."""
+
+
+def _function(settings: Callable[P, ScoreSettings]) -> Callable[Concatenate[PredictionsLike, DataLike, P], Run]:
+    def score(predictions: PredictionsLike, truth: DataLike, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return _score(predictions, truth, settings(*args, **kwargs))
+
+    return cast("Callable[Concatenate[PredictionsLike, DataLike, P], Run]", described(score, settings))
+
+
+def _score(predictions: PredictionsLike, truth: DataLike, how: ScoreSettings) -> Run:
+    if how.rows is not None:
+        check_rows_file(Path(how.rows))
+    opened = Opened(load_data(truth), how.limit)
+    given = predictions.directory if isinstance(predictions, Run) else predictions
+    study = ScoreStudy(Predictions.of(given, opened.whole), opened, how)
+    _ = study.table  # what cannot be scored leaves no directory behind
+    owner: list[Callable[[Run], Any]] = []
+    directory = run_score(study, Path(how.out) if how.out is not None else temporary_directory(owner))
+    if how.rows is not None:
+        write_rows(exported(directory), Path(how.rows))
+    run = Run(directory, data=study.data, document=keep_document(directory))
+    for keep in owner:
+        keep(run)
+    return run
+
+
+score = _function(ScoreSettings)

@@ -1,0 +1,86 @@
+"""The studies as functions: ``explain(detector, data, loc=0.5, out="RUN")``.
+
+Each takes a detector (a spec, an object, a torch module, a function), data (a spec, a ``Dataset``, pairs of image and
+truth), and the settings of its study as keywords. Their signatures are those of the settings classes, so there is one
+definition of every setting, and editors and type checkers know it.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, cast
+
+from misdetect.api.run import Run, temporary_directory
+from misdetect.data import load_data
+from misdetect.data.dataset import Dataset
+from misdetect.detectors import load_detector
+from misdetect.engine.store import Run as Directory
+from misdetect.errors import MisdetectError
+from misdetect.settings import settings_of
+from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
+from misdetect.studies.detect import DetectSettings
+from misdetect.studies.explain.settings import ExplainSettings
+from misdetect.studies.fuzz.settings import FuzzSettings
+from misdetect.studies.scan.settings import ScanSettings
+
+P = ParamSpec("P")
+DetectorLike = str | object
+"""A spec, an object with ``names`` and ``detect``, a torch module with ``names``, or a function with ``names``."""
+DataLike = str | Dataset | Iterable[tuple[Any, Any]]
+"""A spec, a ``Dataset``, or pairs of image and truth."""
+
+
+def study(settings: Callable[P, Running], name: str) -> Callable[Concatenate[DetectorLike, DataLike, P], Run]:
+    """The function of study ``name``: a detector, data, and the fields of ``settings`` as keywords."""
+
+    def run(detector: DetectorLike, data: DataLike, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return run_settings(name, detector, data, settings(*args, **kwargs))
+
+    run.__name__ = run.__qualname__ = name
+    return cast("Callable[Concatenate[DetectorLike, DataLike, P], Run]", described(run, settings))
+
+
+def described(run: Callable[..., Any], settings: Callable[..., Any]) -> Callable[..., Any]:
+    """``run``, which takes the fields of ``settings`` as keywords after its own parameters, with their names, defaults
+    and help."""
+    assert isinstance(settings, type)
+    signature = inspect.signature(run)
+    own = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    options = list(inspect.signature(settings).parameters.values())
+    run.__doc__ = _doc(settings)
+    run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return run
+
+
+def _doc(settings: type[Any]) -> str:
+    lines = [f"    {s.name}: {s.help}" for s in settings_of(settings)]
+    return "\n".join([inspect.getdoc(settings) or "", "", *lines])
+
+
+def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
+    """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
+    model = load_detector(detector, _known_names(detector, settings.out))
+    source = data if isinstance(data, str) else load_data(data, model.names)
+    owner: list[Callable[[Run], Any]] = []
+    out = Path(settings.out) if settings.out is not None else temporary_directory(owner)
+    made, outcome = run_kind(kind_of(name), model, source, settings, out)
+    run = Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run))
+    for keep in owner:
+        keep(run)
+    return run
+
+
+def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
+    """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
+    them each time."""
+    try:
+        known = Directory.open(out).about["identity"]["detector"] if out is not None else {}
+    except (MisdetectError, OSError, LookupError, TypeError):  # no run yet, or none that can be read: said later
+        return None
+    return tuple(known["names"]) if known and known["spec"] == detector else None
+
+
+detect = study(DetectSettings, "detect")
+explain = study(ExplainSettings, "explain")
+fuzz = study(FuzzSettings, "fuzz")
+scan = study(ScanSettings, "scan")

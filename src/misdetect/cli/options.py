@@ -1,0 +1,119 @@
+"""From settings to options: a study's settings class becomes the options of its verb.
+
+The one adapter between ``misdetect.settings`` and the command line's library: names, types, defaults, help, limits and
+headings are read from the fields, so that nothing is said twice.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from cyclopts import Group, Parameter
+
+from misdetect.api.run import Run
+from misdetect.cli.shell import Show, json_option, present, remarks, watching
+from misdetect.settings import Setting, Settings, settings_of
+
+DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
+DataSpec = Annotated[str, Parameter(name="--data", help="Data spec, e.g. coco:instances.json or rooms:val.")]
+_LAST = ("Results", "Running")
+_PLAIN = (str, int, float, bool, Path, NoneType)
+
+
+def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter]:
+    """Keyword parameters for every setting that the command line offers; ``defaults`` replace the settings' own."""
+    offered = [s for s in settings_of(settings) if s.decides != "python"]
+    own = [s for s in offered if s.heading not in _LAST]
+    ordered = own + [s for heading in _LAST for s in offered if s.heading == heading]
+    headings = list(dict.fromkeys(s.heading for s in ordered))
+    groups = {heading: Group(heading or "Options", sort_key=i) for i, heading in enumerate(headings, start=1)}
+    return [_parameter(s, defaults.get(s.name, s.default), groups[s.heading]) for s in ordered]
+
+
+def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
+    how = Parameter(
+        name=setting.option,
+        help=_help(setting),
+        group=group,
+        show_default=default is not False and default is not None,
+        negative=() if setting.type is bool and default is False else None,
+        consume_multiple=False,
+    )
+    kind: Any = str if _is_list(setting) else _written(setting.type)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    return inspect.Parameter(
+        setting.name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, how]
+    )
+
+
+def _written(hint: Any) -> Any:
+    """What of a type can be written in a shell: objects, which Python takes too, cannot."""
+    plain = [part for part in get_args(hint) if part in _PLAIN or get_origin(part) is Literal]
+    return Union[tuple(plain)] if get_origin(hint) in (Union, UnionType) else hint  # noqa: UP007 - made at run time
+
+
+def _is_list(setting: Setting) -> bool:
+    """Settings with several values are one word on the command line, separated by commas."""
+    return "tuple" in str(setting.type)
+
+
+def _help(setting: Setting) -> str:
+    limits = f" ({setting.range})" if setting.range is not None and setting.range.high is not None else ""
+    return setting.help.rstrip(".") + limits + "."
+
+
+def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
+    """The keywords for ``settings``, from what the command line was ``given``."""
+    known = {s.name: s for s in settings_of(settings)}
+    return {name: _split(value) if _is_list(known[name]) else value for name, value in given.items()}
+
+
+def _split(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
+        return text if len(parts) == 1 else tuple(parts)
+    return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)
+
+
+def study_verb(run: Callable[..., Run], settings: type[Settings], show: Show, **defaults: Any) -> Callable[..., None]:
+    """The verb of a study: its options, one call, and how its document is shown."""
+
+    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> None:
+        with watching(run.__name__) as progress:
+            found = run(detector, data, progress=progress, **values(settings, given))
+        finish(found, json, show, given.get("pictures", 0))
+
+    own = [
+        inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
+        inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
+    ]
+    return signed(verb, run.__name__, inspect.getdoc(settings) or "", [*own, *options(settings, **defaults)])
+
+
+def signed(verb: Callable[..., None], name: str, doc: str, parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    """``verb`` with a name, a help text, and ``parameters`` and ``--json`` as options."""
+    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_option())
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+
+    def filled(*args: Any, **given: Any) -> None:  # only what is on the command line is handed over
+        verb(*args, **{**defaults, **given})
+
+    filled.__name__ = filled.__qualname__ = name
+    filled.__doc__, filled.__annotations__ = doc, {}
+    filled.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
+    return filled
+
+
+def finish(run: Run, as_json: bool, show: Show, pictures: int = 0) -> None:
+    """Draw the figures of ``run``, say what a reader has to know, and present its document."""
+    drawn = run.figures(pictures) if pictures and run.document["finished"] else []
+    document = {**run.document, "out": str(run.path), "pictures": [str(path) for path in drawn]}
+    if run.outcome is not None:
+        document |= run.outcome.document()
+        remarks(run.outcome, document)
+    present(document, as_json, show)

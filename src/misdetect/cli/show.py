@@ -1,0 +1,34 @@
+"""``misdetect show``: the document of a run again; neither its detector nor its data is needed."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from misdetect.api import open_run
+from misdetect.cli.shell import Document, Json, Show, present
+
+
+def show(run: Annotated[Path, Parameter(help="Run directory.")], /, *, json: Json = False) -> None:
+    """The document of a run again, from its directory alone."""
+    opened = open_run(run)
+
+    def drawn(console: Console, document: Document) -> None:
+        console.print(Text(repr(opened).splitlines()[0]), style="bold")
+        for note in document.get("notes", ()):
+            console.print(Text(f"note: {note}"))
+        _shown(opened.study)(console, document)
+
+    present({**opened.document, "out": str(run)}, json, drawn)
+
+
+def _shown(study: str) -> Show:
+    """How the verb of ``study`` shows its document; a study without a verb says its document's sentences."""
+    try:
+        found: Show = import_module(f"misdetect.cli.{study}").show
+    except ModuleNotFoundError:
+        return lambda console, document: None
+    return found

@@ -1,0 +1,79 @@
+"""``Backend``: what runs cases. In this process here, in local workers in ``workers``; a cluster would be a third.
+
+A study does not know which one runs it, and its rows are the same. What a backend did is in its ``stats`` and ``spent``
+when its ``run`` is over.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from misdetect.budget import Budget
+from misdetect.engine.cache import Cache
+from misdetect.engine.pump import Pump
+from misdetect.engine.requests import Case, Finished, Study
+
+
+class Backend(Protocol):
+    """Runs cases of a study against a detector. ``stats`` counts what ``Pump.stats`` does, over all it ran; ``spent``:
+    the budget ended it; ``notes`` are worth telling a reader of the results."""
+
+    @property
+    def stats(self) -> "Counter[str]": ...
+    @property
+    def spent(self) -> bool: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+        """Yield each of ``cases`` as it finishes; ``None`` among them says that the next depends on those under way."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a detector is asked, wherever that happens. ``journal``: the file in which answers that cost something are
+    kept (``None``: nowhere); ``timeout``: seconds after which a call to the detector is given up, where that is
+    possible."""
+
+    batch_size: int | None = None
+    cached: bool = True
+    budget: Budget | None = None
+    journal: Path | None = None
+    timeout: float | None = None
+
+    def pump(self, detector: Any, study: Study) -> Pump:
+        """A pump that asks in this way."""
+        return Pump(
+            detector,
+            study,
+            batch_size=self.batch_size,
+            cache=Cache() if self.cached else None,
+            journal=None if self.journal is None else Cache(self.journal, max_bytes=_UNBOUNDED, needed=True),
+            budget=self.budget,
+        )
+
+
+_UNBOUNDED = 1 << 50
+
+
+class InProcess:
+    """The cases run in this process."""
+
+    def __init__(self, detector: Any, asking: Asking) -> None:
+        self._detector, self._asking = detector, asking
+        self.stats: Counter[str] = Counter()
+        self.spent = False
+        self.notes: tuple[str, ...] = ()
+
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+        """As ``Backend.run``."""
+        pump = self._asking.pump(self._detector, study)
+        self.stats = pump.stats
+        try:
+            yield from pump.run(cases)
+        finally:
+            self.spent = pump.spent
+            self.notes = tuple(c.problem for c in (pump.cache, pump.journal) if c is not None and c.problem)

@@ -1,0 +1,221 @@
+"""What every study is, so that nothing else needs to know which one it has.
+
+A study has settings, makes cases out of data (``engine.requests.Study``), and its rows are read again as a document, as
+ledger rows and as headline numbers. ``Kind`` holds these together; ``KINDS`` is the one table of studies.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from misdetect.budget import Budget
+from misdetect.data.dataset import Dataset
+from misdetect.data.opened import Opened
+from misdetect.detectors import load_detector
+from misdetect.engine import Outcome, Progress, joint_budget, run_study
+from misdetect.engine.backend import Asking
+from misdetect.engine.requests import Study
+from misdetect.engine.store import DOCUMENT, Run
+from misdetect.errors import BadData, MisdetectError, RunMismatch
+from misdetect.files import write_atomically
+from misdetect.picture import digest
+from misdetect.protocols import Detector
+from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+
+KINDS = {
+    "detect": "misdetect.studies.detect:DETECT",
+    "explain": "misdetect.studies.explain:EXPLAIN",
+    "fuzz": "misdetect.studies.fuzz:FUZZ",
+    "scan": "misdetect.studies.scan:SCAN",
+    "score": "misdetect.studies.score:SCORE",
+    "training": "misdetect.studies.training:TRAINING",
+}
+_CHECK = "check"
+"""Where ``document.json`` has the checksum of everything else in it."""
+_HOW = Heading("Running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running(Settings):
+    """How a study is run; nothing here changes its rows."""
+
+    out: Annotated[Path | None, RUNNING, _HOW] = None
+    """Run directory; the same command goes on where it was interrupted. Without one nothing is kept."""
+    limit: Annotated[Count | None, RUNNING, _HOW] = None
+    """Use only the first N images."""
+    workers: Annotated[int, RUNNING, _HOW, Range(1, 256)] = 1
+    """Local processes, each with its own detector."""
+    batch: Annotated[Count | None, RUNNING, _HOW] = None
+    """Images per call; by default what the detector likes."""
+    queries: Annotated[Number | None, RUNNING, _HOW] = None
+    """Ask the detector at most N times."""
+    timeout: Annotated[float | None, RUNNING, _HOW, Range(0.001)] = None
+    """With several workers: give up on a call of the detector after so many seconds."""
+    cache: Annotated[bool, RUNNING, _HOW] = True
+    """Use answers of earlier runs, and remember those of this one."""
+    retry_failed: Annotated[bool, RUNNING, _HOW] = False
+    """Ask again about cases that failed in earlier sittings."""
+    repair: Annotated[bool, RUNNING, _HOW] = False
+    """Remove damaged parts and ask again about their cases."""
+    progress: Annotated[Progress | None, PYTHON] = None
+    """Called with cases done, cases in all and counts."""
+
+    def settled(self, detector: Detector, out: Path) -> Self:
+        """These settings for a run of ``detector`` in ``out``."""
+        return replace(self, out=out)
+
+    def asking(self, out: Path) -> Asking:
+        """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
+        return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
+
+    def budget(self, out: Path) -> Budget | None:
+        """What may be spent, or ``None``."""
+        counted = budget_file(out)
+        return Budget(queries=self.queries, path=counted) if self.queries is not None or counted.exists() else None
+
+
+def budget_file(out: Path) -> Path:
+    """Where the queries of the run ``out`` are counted."""
+    return out.with_name(out.name + ".budget")
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A headline number, with its interval where it has one."""
+
+    value: float | int | None
+    interval: Sequence[float] | None = None
+
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A study as everything else sees it.
+
+    ``settings``: its class. ``prepare(detector, data, settings, asking)`` makes the ``Study``, and may ask the detector
+    first. The rest are functions of a run directory, and need neither detector nor data: ``document``; ``ledger``, a
+    SELECT over ``rows`` with the ledger's columns; ``sentences`` of a document, what was found, the most important
+    first; ``numbers`` of a document, by name, for comparing runs. ``rebuild`` makes the study of a run again, given its
+    data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
+    several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
+    the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
+    its own inside the run's, where ``document`` finds it.
+    """
+
+    name: str
+    settings: type[Any]
+    prepare: Callable[[Any, Opened, Any, Asking], Study]
+    document: Callable[[Run], Document]
+    ledger: Callable[[Run], str]
+    sentences: Callable[[Document], list[str]]
+    numbers: Callable[[Document], dict[str, Headline]]
+    rebuild: Callable[[Run, Dataset], Study]
+    compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
+    replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
+    after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
+
+
+def kind_of(study: str) -> Kind:
+    """The study of that name; its files are imported when it is first asked for."""
+    if study not in KINDS:
+        raise BadData(f"this misdetect has no study {study!r}; it has {', '.join(KINDS)}.")
+    module, _, name = KINDS[study].partition(":")
+    found: Kind = getattr(import_module(module), name)
+    return found
+
+
+def run_kind(
+    kind: Kind, detector: Detector, data: str | Dataset, settings: Running, out: Path
+) -> tuple[Study, Outcome]:
+    """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
+    settings = settings.settled(detector, out)
+    asking = settings.asking(out)
+    asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
+    opened = Opened(data, settings.limit, getattr(settings, "truth", None))
+    study = kind.prepare(detector, opened, replace(settings, progress=None), asking)  # it may travel to workers
+    spec = getattr(detector, "spec", None)
+    outcome = run_study(
+        study,
+        detector,
+        out,
+        make_detector=partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names)),
+        workers=settings.workers,
+        asking=asking,
+        retry_failed=settings.retry_failed,
+        repair=settings.repair,
+        view=settings.document("view"),
+        progress=settings.progress,
+    )
+    if kind.after is not None and outcome.run.finished:
+        kind.after(study, detector, outcome.run, settings, asking)
+    return study, outcome
+
+
+def document_of(run: Run) -> Document:
+    """The document of ``run``, from its directory alone: what it is, how far it got, its settings, what it found."""
+    identity, failed = run.about["identity"], run.errors().to_pylist()
+    own: Document = {
+        "study": run.study,
+        "detector": identity["detector"]["spec"],
+        "data": identity["data"]["spec"],
+        "cases": run.cases,
+        "done": len(run.done()),
+        "failed": len(failed),
+        "failures": [{name: each[name] for name in ("case", "image", "error")} for each in failed],
+        "finished": run.finished,
+        "settings": {
+            **run.settings,
+            **run.about.get("view", {}),
+            "limit": identity["data"]["limit"],
+            "detector": run.about["detector_settings"],
+        },
+    }
+    found = kind_of(run.study).document(run)
+    own["settings"] |= found.pop("settings", {})
+    return own | found
+
+
+def read_document(run: Run) -> Document:
+    """The document of ``run``: as kept in ``document.json``, or computed again where that is damaged or does not fit
+    the rows."""
+    path = run.path / DOCUMENT
+    try:
+        found: Document = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
+        sound = found.pop(_CHECK) == _checksum(found)
+        shown = {**run.settings, **run.about.get("view", {})}
+        current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))
+        if sound and current and all(found["settings"].get(name) == value for name, value in shown.items()):
+            return found
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, MisdetectError):  # of the rows
+            raise
+    return document_of(run)
+
+
+def keep_document(run: Run) -> Document:
+    """Compute the document of ``run`` and keep it beside the rows."""
+    found: Document = json.loads(json.dumps(document_of(run), allow_nan=False))
+    text = json.dumps({**found, _CHECK: _checksum(found)}, indent=2) + "\n"
+    write_atomically(run.path / DOCUMENT, text.encode())
+    return found
+
+
+def _checksum(document: Document) -> str:
+    return digest(json.dumps(document))
+
+
+def data_of(run: Run) -> Dataset:
+    """The data that ``run`` looked at, opened again: pictures need it. It must be the same."""
+    known = run.about["identity"]["data"]
+    if known["part"] is not None or known["spec"] == "memory:":
+        raise BadData(f"{run.path}: its data was chosen in Python and cannot be opened again from the run alone.")
+    found = Opened(known["spec"], known["limit"], run.settings.get("truth")).data
+    if found.fingerprint != known["fingerprint"]:
+        raise RunMismatch(f"the data {known['spec']} has changed since {run.path} was run.")
+    return found

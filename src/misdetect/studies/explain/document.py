@@ -1,0 +1,288 @@
+"""The document of an explain run: counts, shares, the Sankey, slices, potential and the warning signal, out of rows.
+
+Everything here is a view: it can be computed again from a run directory without the detector. Counts add up: ``missed``
+= Σ ``mechanisms`` = Σ ``tide`` = Σ ``sankey``, and Σ ``reasons`` of a mechanism = its count.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from misdetect.engine.store import Run
+from misdetect.metrics import diagnosis
+from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
+from misdetect.studies.contract import Headline
+from misdetect.studies.explain import outside
+from misdetect.studies.explain.potential import potential, world
+from misdetect.studies.explain.regions import average_precision, curve, suspicious
+from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
+from misdetect.studies.explain.settings import ExplainSettings
+
+IOUS = (0.1, 0.3, 0.5, 0.75, 0.9)
+_WORST = 10
+
+Rows = list[dict[str, Any]]
+_PLACE = "kind, image, id, label, x0, y0, x1, y1"
+_COLUMNS = {
+    "object": f"{_PLACE}, found, mechanism, reason, tide, own_score, rival, rival_score, area, crowding, occlusion, "
+    "truncation, aspect, brightness, best_iou",
+    "detection": f"{_PLACE}, score, tide, matched",
+    "region": f"{_PLACE}, objectness, tide, matched",
+    "ignored": f"{_PLACE}, reason, area, mechanism",
+}
+
+
+def names_of(inside: bool) -> tuple[str, ...]:
+    """The mechanisms that a run can name: those of the paper, or with "unknown" where nothing could be seen inside."""
+    return MECHANISMS if inside else (*MECHANISMS, outside.UNKNOWN)
+
+
+def settings_of(run: Run) -> ExplainSettings:
+    """How ``run`` was made and is shown."""
+    return ExplainSettings.of({**run.settings, **run.about.get("view", {})})
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The JSON-able document of ``run``."""
+    how = settings_of(run)
+    kinds = {kind: _rows(run, kind, columns) for kind, columns in _COLUMNS.items()}
+    objects, names = kinds["object"], names_of(bool(how.inside))
+    lost = [row for row in objects if not row["found"]]
+    crowds = [row for row in kinds["ignored"] if row["reason"] == "crowd"]
+    image = _numbers([row["image"] for row in objects])
+    reported = how.thresholds.reported
+    return {
+        **headline(objects, how),
+        "sankey": _sankey(lost, names),
+        "potential": potential(world([*objects, *crowds], kinds["detection"], reported), names) if objects else None,
+        "confusions": _confusions(lost),
+        "slices": _slices(objects, image, names, how.confidence, how.seed),
+        "images": _images(objects, how.confidence, how.seed),
+        "false_positives": _false_positives(run),
+        "warning": _warning(kinds["region"], len(lost)),
+        "sweep": _sweep(objects),
+        "ignored": dict(sorted(Counter(row["reason"] for row in kinds["ignored"]).items())),
+        "notes": _notes(objects, kinds, bool(how.inside)),
+    }
+
+
+def headline(objects: Rows, how: ExplainSettings) -> dict[str, Any]:
+    """What is said of the ``objects`` alone: how many are missed, by what, of which class, with intervals."""
+    names = names_of(bool(how.inside))
+    lost = [row for row in objects if not row["found"]]
+    image = _numbers([row["image"] for row in objects])
+    return {
+        "objects": len(objects),
+        "missed": len(lost),
+        "miss_rate": len(lost) / len(objects) if objects else None,
+        "mechanisms": _count(lost, "mechanism", names),
+        "reasons": _reasons(lost, bool(how.inside)),
+        "tide": _count(lost, "tide", TIDE_TYPES),
+        "by_class": _by_class(objects, names),
+        "intervals": _intervals(objects, image, names, how.confidence, how.seed),
+    }
+
+
+def _rows(run: Run, kind: str, columns: str) -> Rows:
+    """The rows of one kind, in the data's order, with only the columns that are looked at: a run has seventy."""
+    rows: Rows = run.query(f"SELECT {columns} FROM rows WHERE kind = ? ORDER BY case_index, row", [kind]).to_pylist()
+    return rows
+
+
+def _numbers(names: Sequence[str]) -> Any:
+    return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _count(rows: Rows, column: str, names: Sequence[str]) -> dict[str, int]:
+    found = Counter(row[column] for row in rows)
+    return {name: found.get(name, 0) for name in names}
+
+
+def _reasons(lost: Rows, inside: bool) -> dict[str, dict[str, int]]:
+    known = diagnosis.REASONS if inside else outside.REASONS
+    found = Counter((row["mechanism"], row["reason"]) for row in lost)
+    return {m: {r: found[m, r] for r in reasons if found[m, r]} for m, reasons in known.items()}
+
+
+def _sankey(lost: Rows, names: Sequence[str]) -> list[list[Any]]:
+    """``[tide, mechanism, count]`` for every pair that occurs, in the order of the figure."""
+    found = Counter((row["tide"], row["mechanism"]) for row in lost)
+    return [[t, m, found[t, m]] for t in TIDE_TYPES for m in names if found[t, m]]
+
+
+def _by_class(objects: Rows, names: Sequence[str]) -> dict[str, Any]:
+    groups: dict[str, Rows] = {}
+    for row in objects:
+        groups.setdefault(row["label"], []).append(row)
+    return {label: _tally(rows, names) for label, rows in sorted(groups.items())}
+
+
+def _tally(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
+    lost = [row for row in rows if not row["found"]]
+    return {
+        "objects": len(rows),
+        "missed": len(lost),
+        "miss_rate": len(lost) / len(rows),
+        "mechanisms": _count(lost, "mechanism", names),
+        "tide": _count(lost, "tide", TIDE_TYPES),
+    }
+
+
+def _intervals(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> dict[str, Any]:
+    """Bootstrap intervals over images of the miss rate, of each mechanism's share of the misses and of its rate (misses
+    by it / objects)."""
+    if not objects:
+        nothing = dict.fromkeys(names)
+        return {"miss_rate": None, "shares": nothing, "rates": nothing, "confidence": confidence}
+    lost = np.array([not row["found"] for row in objects])
+    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
+    hits = np.stack([lost, *(of == name for name in names), *(of == name for name in names)], axis=1)
+    every = np.ones(len(lost), np.bool_)
+    among = np.stack([every, *(lost for _ in names), *(every for _ in names)], axis=1)
+    ends = [
+        None if np.isnan(low) else [low, high]
+        for low, high in rate_intervals(hits, among, image, confidence=confidence, seed=seed)
+    ]
+    shares, rates = ends[1 : 1 + len(names)], ends[1 + len(names) :]
+    return {
+        "miss_rate": ends[0],
+        "shares": dict(zip(names, shares, strict=True)),
+        "rates": dict(zip(names, rates, strict=True)),
+        "confidence": confidence,
+    }
+
+
+def _confusions(lost: Rows) -> list[list[Any]]:
+    """``[class, taken for, count]`` of the interclass misses, the most frequent first."""
+    found = Counter((row["label"], row["rival"]) for row in lost if row["mechanism"] == "interclass")
+    return [[a, b, n] for (a, b), n in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_WORST]]
+
+
+def _slices(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> list[dict[str, Any]]:
+    """Where a mechanism is over-represented, the surest first; "missed" stands for all mechanisms together."""
+    if not objects:
+        return []
+    columns: dict[str, Any] = {"class": [row["label"] for row in objects]}
+    for name in (*BINS, "truncation"):
+        source = "area" if name == "size" else name
+        values = np.array([np.nan if row[source] is None else row[source] for row in objects], dtype=np.float64)
+        columns[name] = bins(name, values)
+    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
+    hits = {"missed": of != ""} | {name: np.asarray(of == name) for name in names}
+    found = over_represented(columns, hits, image, confidence=confidence, seed=seed)
+    return [{**asdict(each), "certain": each.certain} for each in found if each.difference > 0][:30]
+
+
+def _images(objects: Rows, confidence: float, seed: int) -> list[dict[str, Any]]:
+    """The images with the most misses, and by which mechanism; the interval of the rate draws the image's own objects
+    again."""
+    groups: dict[str, Rows] = {}
+    for row in objects:
+        groups.setdefault(row["image"], []).append(row)
+    ranked = sorted(groups.items(), key=lambda item: (-sum(not r["found"] for r in item[1]), item[0]))[:_WORST]
+    result = []
+    for name, rows in ranked:
+        lost = np.array([[not row["found"]] for row in rows])
+        mechanisms = Counter(row["mechanism"] for row in rows if not row["found"])
+        if mechanisms:
+            every, each = np.ones((len(rows), 1)), np.arange(len(rows))
+            ((low, high),) = rate_intervals(lost, every, each, confidence=confidence, seed=seed)
+            entry = {"image": name, "objects": len(rows), "missed": int(lost.sum()), "miss_rate": float(lost.mean())}
+            result.append(entry | {"interval": [low, high], "mechanisms": dict(sorted(mechanisms.items()))})
+    return result
+
+
+def _false_positives(run: Run) -> dict[str, Any]:
+    """The other side: reported detections by TIDE type, and what the candidates of each type have in common (means)."""
+    keys = ("score", "background", "objectness", "proposal_iou", "moved", "rival_score")
+    means = ", ".join(f"round(avg({key}), 4) AS {key}" for key in keys)
+    found = run.query(f"SELECT tide, count(*) AS count, {means} FROM rows WHERE kind = 'detection' GROUP BY tide")
+    known = {row.pop("tide"): row for row in found.to_pylist()}
+    empty = {"count": 0, **dict.fromkeys(keys)}
+    return {kind: known.get(kind, empty) for kind in ("TP", "Cls", "Loc", "Both", "Dupe", "Bkg", "ignored")}
+
+
+def _warning(regions: Rows, misses: int) -> dict[str, Any]:
+    """The warning signal as a predictor of misses, and the ranked list for data without labels."""
+    judged = [row for row in regions if row["tide"] != "crowd"]
+    values = np.array([row["objectness"] for row in judged], dtype=np.float64)
+    hit = np.array([row["matched"] is not None for row in judged], dtype=np.bool_)
+    return {
+        "regions": len(judged),
+        "warned": int(hit.sum()),
+        "average_precision": average_precision(values, hit, misses),
+        "curve": curve(values, hit, misses) if misses else [],
+        "suspicious": suspicious(regions),
+    }
+
+
+def _sweep(objects: Rows) -> dict[str, Any] | None:
+    """Recall over score and IoU: the share of objects that a detection of their class reaches."""
+    if not objects:
+        return None
+    best = np.array([row["best_iou"] for row in objects], dtype=np.float64)
+    recall = [[round(float((best[:, s] >= least).mean()), 4) for least in IOUS] for s in range(len(SWEEP))]
+    return {"scores": list(SWEEP), "ious": list(IOUS), "recall": recall}
+
+
+def _notes(objects: Rows, kinds: dict[str, Rows], inside: bool) -> list[str]:
+    found = [] if inside else [outside.SENTENCE]
+    ignored = Counter(row["reason"] for row in kinds["ignored"])
+    if ignored["unknown-class"]:
+        found.append(
+            f"{ignored['unknown-class']} objects are of classes that the detector does not have; they are not counted."
+        )
+    if not objects:
+        found.append("Nothing is annotated here that the detector could miss; only the warning signal is reported.")
+    return found
+
+
+def sentences(document: dict[str, Any]) -> list[str]:
+    """What was found, the most important first."""
+    if not document["objects"]:
+        return ["Nothing is annotated here that the detector could miss."]
+    low, high = document["intervals"]["miss_rate"]
+    found = [
+        f"{document['missed']} of {document['objects']} objects are missed: {100 * document['miss_rate']:.1f} % "
+        f"({100 * low:.0f} to {100 * high:.0f})."
+    ]
+    ranked = sorted(document["mechanisms"].items(), key=lambda item: -item[1])
+    if document["missed"]:
+        shares = (f"{name} {100 * n / document['missed']:.0f} %" for name, n in ranked if n)
+        found.append(f"Why: {', '.join(shares)}.")
+    return [*found, *document["notes"]]
+
+
+def numbers(document: dict[str, Any]) -> dict[str, Headline]:
+    """For comparing runs."""
+    ends = document["intervals"]
+    found = {"miss_rate": Headline(document["miss_rate"], ends["miss_rate"])}
+    if document["missed"]:
+        for name, count in document["mechanisms"].items():
+            found[f"shares.{name}"] = Headline(count / document["missed"], ends["shares"][name])
+    return found
+
+
+_EVIDENCE = (
+    "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
+    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object"
+)
+
+
+def ledger(run: Run) -> str:
+    """Objects (found, missed, ignored) and the reported detections that are wrong."""
+    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
+    evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
+    return f"""
+        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
+        END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,
+        NULL AS became, NULL AS score, NULL AS iou, mechanism, reason,
+        CASE WHEN mechanism IS NOT NULL THEN CAST(to_json(struct_pack({evidence})) AS VARCHAR) END AS evidence
+        FROM rows WHERE kind IN ('object', 'ignored')
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, score, matched_iou AS iou
+        FROM rows WHERE kind = 'detection' AND tide NOT IN ('TP', 'ignored')"""

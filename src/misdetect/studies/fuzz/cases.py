@@ -1,0 +1,225 @@
+"""The cases of a campaign: look at a background, try an insertion, follow a failing one. Each asks, and makes its row.
+
+Where an insertion fails, its null control is asked about too: the same shape in the same place, filled from the
+background. A case is a small value that knows its own steps, so that nothing has to tell the three apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from misdetect.compose.placement import boxes_at, free
+from misdetect.detections import Detections
+from misdetect.engine.requests import Detect, Steps
+from misdetect.metrics.metamorphic import Change, Verdict, compare, judge
+from misdetect.picture import Picture, Pixels, digest
+from misdetect.studies.fuzz.plan import Task
+from misdetect.studies.fuzz.reach import Background
+from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, WATCH, Insertion, attribution
+from misdetect.studies.fuzz.search import Search, SearchResult, relocate, shrink
+from misdetect.studies.fuzz.settings import FuzzSettings
+from misdetect.studies.fuzz.workbench import Workbench, merged
+
+_NOWHERE = (-1e9, -1e9, -1e9, -1e9)
+"""Where nothing was inserted."""
+
+
+class Content(Protocol):
+    """What a case is about."""
+
+    def steps(self, bench: Workbench) -> Steps:
+        """The generator that asks and returns the rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """``picture`` asked another time: the same pixels under another name, so that no cache answers."""
+
+    picture: Picture
+
+    @property
+    def key(self) -> str:
+        return digest("again", self.picture.key)
+
+    def render(self) -> Pixels:
+        return self.picture.render()
+
+
+@dataclass(frozen=True)
+class Look:
+    """Ask about a background, the first few of them ``twice``: does the detector say the same again?"""
+
+    image: int
+    twice: bool
+
+    def steps(self, bench: Workbench) -> Steps:
+        """One row: what is detected, what of it is right, and what may be inserted."""
+        sample, oracle = bench.sample(self.image), bench.how.rules
+        asks = [Detect(sample), Detect(Again(sample))] if self.twice else [Detect(sample)]
+        found: list[Detections] = yield asks
+        before = bench.classes.joined(found[0])
+        kept = before.above(min(WATCH, oracle.low))
+        noise = self.twice and any(c.counts for c in compare(before, bench.classes.joined(found[1]), _NOWHERE, oracle))
+        return [
+            {
+                "phase": CLEAN,
+                "image": sample.id,
+                "number": self.image,
+                "budget": None,
+                "queries": len(asks),
+                "width": sample.width,
+                "height": sample.height,
+                "detections": merged(bench.classes.records(kept), bench.judge(self.image).detections(kept)),
+                "offers": [offer.as_dict() for offer in bench.offers(sample, before.above(oracle.score))],
+                "differs": not _same(found[0], found[1]) if self.twice else None,
+                "noise": noise if self.twice else None,
+            }
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Try:
+    """Ask about an insertion into ``background``, and about its control where something new fails; where the detector
+    is ``noisy``, also once more."""
+
+    task: Task
+    background: Background
+    noisy: bool
+
+    def steps(self, bench: Workbench) -> Steps:
+        """One row: what changed, and whether it is the object's doing."""
+        how, insertion, before = bench.how, self.task.insertion, self.background.before
+        picture = bench.picture(insertion)
+        row = _row(bench, self.task, insertion) | {"dropped": insertion.dropped if how.strategy != "adaptive" else None}
+        least = how.min_naturalness
+        if least and (natural := bench.naturalness(insertion, picture)) < least:
+            return [{**row, "naturalness": natural, "queries": 0, "failed": None, "changes": []}]
+        after = bench.classes.joined((yield Detect(picture)))
+        verdict = judge(before, after, insertion.box, how.rules)
+        new = [change for change in verdict.changes if not any(change.same_as(other) for other in self.task.known)]
+        null = again = None
+        queries = 1
+        if firm(new, how):
+            asks = [Detect(bench.control(insertion))] + ([Detect(Again(picture))] if self.noisy else [])
+            answers = [bench.classes.joined(answer) for answer in (yield asks)]
+            null = compare(before, answers[0], insertion.box, how.rules)
+            again = compare(before, answers[1], insertion.box, how.rules) if self.noisy else None
+            queries += len(asks)
+        return [
+            {
+                **row,
+                **_outcome(_changes(bench, self.background, insertion, verdict, null, again)),
+                "naturalness": bench.naturalness(insertion, picture),
+                "queries": queries,
+                "standing": verdict.standing.tolist(),
+                "found": bench.classes.records(after.above(how.rules.low)) if verdict.changes else None,
+            }
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Follow:
+    """Relocate a failing insertion, or shrink it as long as the failure ``kept`` stays."""
+
+    task: Task
+    background: Background
+    kept: Change | None
+
+    def steps(self, bench: Workbench) -> Steps:
+        """One row: where the search ended."""
+        task, before, how = self.task, self.background.before, bench.how
+        search = self._search()
+        verdicts: dict[Insertion, Verdict] = {}
+        answers: dict[Insertion, Detections] = {}
+        tried = next(search, None)
+        while tried is not None:
+            answers[tried] = bench.classes.joined((yield Detect(bench.picture(tried))))
+            verdicts[tried] = judge(before, answers[tried], tried.box, how.rules)
+            try:
+                tried = search.send(self._fails(verdicts[tried].changes, how))
+            except StopIteration as stop:
+                result: SearchResult = stop.value
+                break
+        else:
+            result = SearchResult(task.insertion)
+        end = result.insertion
+        verdict = verdicts.get(end)
+        return [
+            {
+                **_row(bench, task, end),
+                "naturalness": bench.naturalness(end, bench.picture(end)),
+                **_outcome([] if verdict is None else _changes(bench, self.background, end, verdict, None)),
+                "failed": True,  # at least where it began
+                "queries": len(answers),
+                "origin": task.origin,
+                "found": bench.classes.records(answers[end].above(how.rules.low)) if end in answers else None,
+                "progress": result.progress if task.phase == RELOCATION else None,
+                "strength": result.strength if task.phase != RELOCATION else None,
+            }
+        ]
+
+    def _search(self) -> Search:
+        if self.task.phase == RELOCATION:
+            return relocate(self.task.insertion, np.array(self.task.destination), self._allowed)
+        return shrink(self.task.insertion)
+
+    def _allowed(self, moved: Insertion) -> bool:
+        boxes = boxes_at(np.array([moved.at]), moved.size)
+        return bool(free(boxes, self.background.firm, self.background.width, self.background.height)[0])
+
+    def _fails(self, changes: Sequence[Change], how: FuzzSettings) -> bool:
+        found = firm(changes, how)
+        return any(change.same_as(self.kept) for change in found) if self.kept is not None else bool(found)
+
+
+def content_of(task: Task, background: Background, kept: Change | None, noisy: bool) -> Content:
+    """The case that does ``task``."""
+    return Try(task, background, noisy) if task.phase == INSERTION else Follow(task, background, kept)
+
+
+def firm(changes: Sequence[Change], how: FuzzSettings) -> list[Change]:
+    """The changes that make a failure."""
+    return [change for change in changes if change.counts and (how.count_flicker or not change.flickers)]
+
+
+def _row(bench: Workbench, task: Task, insertion: Insertion) -> dict[str, Any]:
+    return {"phase": task.phase, "budget": task.budget, **bench.columns(insertion)}
+
+
+def _changes(
+    bench: Workbench,
+    background: Background,
+    insertion: Insertion,
+    verdict: Verdict,
+    null: Sequence[Change] | None,
+    again: Sequence[Change] | None = None,
+) -> list[dict[str, Any]]:
+    """The changes as a row keeps them, with what the controls and the annotations say of each."""
+    if not verdict.changes:
+        return []
+    judged = bench.judge(insertion.image).changes(verdict, background.objects, background.right, insertion.box)
+    own = [bench.classes.change_record(change) for change in verdict.changes]
+    return merged(own, attribution(verdict.changes, null, again), judged)
+
+
+def _same(one: Detections, other: Detections) -> bool:
+    return len(one) == len(other) and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("boxes", "scores", "labels")
+    )
+
+
+def _outcome(changes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The columns that follow from a row's changes. ``failed``: the oracle minds, flicker or not."""
+    minded = [change for change in changes if change["counts"]]
+    certain = [change for change in minded if not change["flickers"]]
+    asked = [change["null"] for change in certain if change["null"] is not None]
+    return {
+        "changes": changes,
+        "failed": bool(minded),
+        "flicker": bool(minded) and not certain,
+        "null_failed": any(asked) if asked else None,
+        "attributable": any(change["attributable"] for change in changes),
+    }

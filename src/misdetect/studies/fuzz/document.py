@@ -1,0 +1,268 @@
+"""The document of a campaign, out of its rows: what harms, what is attributable, and the paper's own counts beside."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from misdetect.boxes import SIDES, Bools, Floats, boxes_of, gaps
+from misdetect.budget import Budget
+from misdetect.engine.store import Run
+from misdetect.metrics import bootstrap
+from misdetect.metrics.harm import EFFECTS, HARMFUL, HARMS, UNKNOWN
+from misdetect.metrics.metamorphic import TYPES
+from misdetect.studies.contract import Document, Headline, budget_file
+from misdetect.studies.fuzz.failures import counted
+from misdetect.studies.fuzz.results import Campaign, Distinct, Row
+from misdetect.studies.fuzz.rows import Insertion
+from misdetect.studies.fuzz.tables import tables
+
+_BINS = 5
+
+
+def document(run: Run) -> Document:
+    """The JSON-able document of ``run``."""
+    campaign = Campaign.of(run)
+    found = {**_headline(campaign), **_counts(campaign)}
+    found |= {
+        "coverage": _coverage(campaign),
+        "relocation": _relocation(campaign.relocations),
+        "shrunk": [_shrunk(row) for row in campaign.shrunk],
+        "naturalness": _naturalness(campaign),
+        "noise": _noise(campaign.clean),
+        "intervals": _intervals(campaign),
+        "distinct": [_entry(failure) for failure in campaign.distinct],
+        "cost": _cost(run),
+    }
+    return {**found, "tables": tables(found), "notes": _notes(found)}
+
+
+def _headline(campaign: Campaign) -> Document:
+    """What the inserted objects break, and what of that does harm."""
+    real = campaign.attributable
+    harms = _count((failure.change["harm"] for failure in real), HARMS)
+    return {
+        "queries": campaign.queries,
+        "harm": harms,
+        "harmful_per_1000": _share(1000 * harms[HARMFUL], campaign.queries),
+        "effects": _count((failure.change["effect"] for failure in real), EFFECTS),
+        "attributable": len(real),
+        "attributable_per_1000": _share(1000 * len(real), campaign.queries),
+        "attributable_by_type": _count((failure.key[1] for failure in real), TYPES),
+        "unique_failures": len(campaign.distinct),
+    }
+
+
+def _counts(campaign: Campaign) -> Document:
+    """How many insertions fail, and in which way: the paper's numbers, and what is behind them."""
+    failing, insertions = campaign.failing, len(campaign.asked)
+    raw = sum(row["failed"] for row in campaign.asked)
+    places = {(row["image"], row["cutout"], row["x"], row["y"]) for row in campaign.relocated}
+    return {
+        "backgrounds": len(campaign.clean),
+        "insertions": insertions,
+        "failing_insertions": len(failing),
+        "failure_rate": _share(len(failing), insertions),
+        "raw_failures": raw,
+        "raw_failure_rate": _share(raw, insertions),
+        "flicker": sum(bool(row["flicker"]) for row in campaign.asked),
+        "null_failures": sum(row["null_failed"] is True for row in failing),
+        "null_asked": sum(row["null_failed"] is not None for row in failing),
+        "by_type": _by_type(failing, campaign.how.count_flicker),
+        "relocated": len(campaign.relocated),
+        "relocated_unique": len(places),
+    }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _count(values: Iterable[Any], names: Sequence[str]) -> dict[str, int]:
+    found = Counter(values)
+    return {name: found[name] for name in names}
+
+
+def _by_type(failing: Sequence[Row], count_flicker: bool) -> dict[str, int]:
+    """Failing insertions that show each type; one may show several."""
+    return _count((name for row in failing for name in {c["type"] for c in counted(row, count_flicker)}), TYPES)
+
+
+def _coverage(campaign: Campaign) -> Document:
+    """Which backgrounds and objects were tested: an object is when something was inserted in the ring around it."""
+    objects, tested, usable = 0, 0, 0
+    inserted: dict[str, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for row in campaign.asked:
+        inserted[row["image"]].append(Insertion.of_row(row).box)
+    for row in campaign.clean:
+        firm = boxes_of(found for found in row["detections"] if found["score"] >= campaign.how.score)
+        objects += len(firm)
+        usable += bool(len(firm))
+        if len(firm) and row["image"] in inserted:
+            tested += int(_in_ring(firm, np.array(inserted[row["image"]], dtype=np.float64)).sum())
+    reaches = Counter(row["reach"] for row in campaign.asked)
+    listed = campaign.how.strategy != "adaptive"
+    return {
+        "backgrounds": _share(len(inserted), usable),
+        "objects": _share(tested, objects),
+        "detected_objects": objects,
+        "backgrounds_with_detections": usable,
+        "insertions_by_reach": {str(reach): reaches[reach] for reach in sorted(reaches)},
+        "dropped": sum(row["dropped"] for row in campaign.insertions) if listed else None,
+        "unnatural": len(campaign.insertions) - len(campaign.asked),
+    }
+
+
+def _in_ring(firm: Floats, boxes: Floats) -> Bools:
+    """Which of ``firm`` ``[M, 4]`` have one of ``boxes`` within half that box's size."""
+    half = np.hypot(*((boxes[:, 2:] - boxes[:, :2]) / 2).T)
+    return np.asarray((gaps(firm, boxes) <= half[None, :] + 1).any(axis=1))
+
+
+def _relocation(rows: Sequence[Row]) -> Document:
+    """Fig. 8: how far relocated objects got, in percent of those that moved at all."""
+    moved = np.array([row["progress"] for row in rows if row["progress"] > 0], dtype=np.float64)
+    edges = np.linspace(0, 1, _BINS + 1)
+    arrived = moved >= 1 - 1e-9
+    counts, _ = np.histogram(moved[~arrived], edges)
+    bins = {f"{100 * a:.0f}-{100 * b:.0f}": int(n) for a, b, n in zip(edges, edges[1:], counts, strict=False)}
+    return {
+        "tried": len(rows),
+        "queries": sum(row["queries"] for row in rows),
+        "moved": len(moved),
+        "arrived": int(arrived.sum()),
+        "arrived_share": _share(float(arrived.sum()), len(moved)),
+        "at_least_40": _share(float((moved >= 0.4).sum()), len(moved)),
+        "progress": bins | {"100": int(arrived.sum())},
+    }
+
+
+def _shrunk(row: Row) -> Document:
+    own = {name: row[name] for name in ("case", "origin", "strength", "opacity")}
+    return own | {"size": [row["width"], row["height"]]}
+
+
+def _naturalness(campaign: Campaign) -> dict[str, float | None]:
+    """Table 4: mean HOG intersection with the background, in percent."""
+    parts = {"inserted": campaign.asked, "failing": campaign.failing, "relocated": campaign.relocated}
+    return {
+        name: 100 * float(np.mean([row["naturalness"] for row in rows])) if rows else None
+        for name, rows in parts.items()
+    }
+
+
+def _noise(clean: Sequence[Row]) -> dict[str, int]:
+    """Backgrounds asked about twice, how many answers differed at all, and how many so that the oracle minds."""
+    twice = [row for row in clean if row["differs"] is not None]
+    return {
+        "asked_twice": len(twice),
+        "differing": sum(row["differs"] for row in twice),
+        "failing": sum(row["noise"] for row in twice),
+    }
+
+
+def _intervals(campaign: Campaign) -> dict[str, Any]:
+    """Percentile intervals over backgrounds; ``None`` where there is nothing to draw from."""
+    names = ("failure_rate", "attributable_per_1000", "harmful_per_1000")
+    images = {row["image"]: i for i, row in enumerate(campaign.clean)}
+    known = {"confidence": campaign.how.confidence}
+    if not images:  # a budget that was spent before it began
+        return dict.fromkeys(names) | known
+    queries, insertions, failing, real, harmful = np.zeros((5, len(images)))
+    for row in campaign.everything:
+        queries[images[row["image"]]] += row["queries"]
+    for row in campaign.asked:
+        insertions[images[row["image"]]] += 1
+    for row in campaign.failing:
+        failing[images[row["image"]]] += 1
+    for failure in campaign.attributable:
+        real[images[failure.key[0]]] += 1
+        harmful[images[failure.key[0]]] += failure.change["harm"] == HARMFUL
+    draws = bootstrap.resamples(len(images), seed=campaign.how.seed)
+    rates = (
+        bootstrap.ratios(draws, failing, insertions),
+        1000 * bootstrap.ratios(draws, real, queries),
+        1000 * bootstrap.ratios(draws, harmful, queries),
+    )
+    ends = {name: _ends(rate, campaign.how.confidence) for name, rate in zip(names, rates, strict=True)}
+    return ends | known
+
+
+def _ends(samples: Floats, confidence: float) -> list[float] | None:
+    low, high = (float(end) for end in bootstrap.interval(samples, confidence))
+    return None if np.isnan(low) else [low, high]
+
+
+def _entry(failure: Distinct) -> Document:
+    """A distinct failure, with the case that shows it best."""
+    row, change = failure.row, failure.change
+    told = ("type", "label", "became", "object", "effect", "harm", "score", "after", "attributable", "null")
+    return {
+        "case": row["case"],
+        "image": row["image"],
+        "inserted": row["label"],
+        **{name: change[name] for name in told},
+        "box": [change[name] for name in SIDES],
+        "times": failure.times,
+    }
+
+
+def _cost(run: Run) -> Document | None:
+    """What was asked and paid for over all sittings: in the file beside the run, if that is still there."""
+    counted_in = budget_file(run.path)
+    return dict(Budget(path=counted_in).spent) if counted_in.is_file() else None
+
+
+def _notes(found: Document) -> list[str]:
+    noise, notes = found["noise"], []
+    if noise["differing"]:
+        notes.append(
+            f"the detector is not deterministic: {noise['differing']} of {noise['asked_twice']} answers differ when "
+            "asked again; every failure was asked about twice."
+        )
+    if found["attributable"] and found["harm"][UNKNOWN] == found["attributable"]:
+        notes.append("nothing is annotated here that could say whether a failure does harm.")
+    return notes
+
+
+def sentences(document: Document) -> list[str]:
+    """What was found, the most important first."""
+    harm, real = document["harm"], document["attributable"]
+    harmful = [each["effect"] for each in document["distinct"] if each["attributable"] and each["harm"] == HARMFUL]
+    found = [
+        f"{harm[HARMFUL]} distinct failures that inserted objects cause do harm"
+        f"{per_1000(document, 'harmful_per_1000')}{_listed(Counter(harmful))}.",
+        f"{real} distinct failures are the inserted objects' doing"
+        f"{per_1000(document, 'attributable_per_1000')}{_listed(harm)}.",
+    ]
+    if real and harm[UNKNOWN] == real:
+        found = found[1:]  # a 0 in the first would look like good news
+    if document["insertions"]:
+        found.append(
+            f"As the paper counts, {document['raw_failures']} of {document['insertions']} insertions fail "
+            f"({100 * document['raw_failure_rate']:.1f} %), {document['flicker']} only by a score that flickers."
+        )
+    return [*found, *document["notes"]]
+
+
+def per_1000(document: Document, name: str) -> str:
+    """A rate with its interval, in words."""
+    ends = document["intervals"][name]
+    if ends is None:
+        return ""
+    return f" ({document[name]:.1f} per 1,000 queries, {ends[0]:.1f} to {ends[1]:.1f})"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    text = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f": {text}" if text else ""
+
+
+def numbers(document: Document) -> dict[str, Headline]:
+    """For comparing runs."""
+    ends = document["intervals"]
+    rates = ("harmful_per_1000", "attributable_per_1000", "failure_rate")
+    found = {name: Headline(document[name], ends[name]) for name in rates}
+    found |= {name: Headline(document[name]) for name in ("raw_failure_rate", "unique_failures", "queries")}
+    return found | {"coverage.objects": Headline(document["coverage"]["objects"])}

@@ -1,0 +1,142 @@
+"""The ledger: one row per object and condition, over the runs of any studies.
+
+Every study supplies one SELECT from its own rows into these columns (those it leaves out are null); the ledger of
+several runs is their union. So "this object: its TIDE type, its mechanism, what scan did to it, what fuzz did to it" is
+one query. docs/ledger.md explains each column.
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from misdetect.engine.store import Run
+from misdetect.errors import BadSpec
+from misdetect.files import write_atomically
+from misdetect.labels import plain_name
+from misdetect.studies.contract import kind_of
+
+OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")
+COLUMNS = {
+    "run": "VARCHAR",
+    "study": "VARCHAR",
+    "case": "VARCHAR",
+    "image": "VARCHAR",
+    "object": "BIGINT",
+    "condition": "VARCHAR",
+    "control": "BOOLEAN",
+    "label": "VARCHAR",
+    "x0": "DOUBLE",
+    "y0": "DOUBLE",
+    "x1": "DOUBLE",
+    "y1": "DOUBLE",
+    "state": "VARCHAR",
+    "outcome": "VARCHAR",
+    "harm": "VARCHAR",
+    "became": "VARCHAR",
+    "score_before": "DOUBLE",
+    "score": "DOUBLE",
+    "iou": "DOUBLE",
+    "flicker": "BOOLEAN",
+    "attributable": "BOOLEAN",
+    "weight": "DOUBLE",
+    "tide": "VARCHAR",
+    "mechanism": "VARCHAR",
+    "reason": "VARCHAR",
+    "evidence": "VARCHAR",
+    "replay": "VARCHAR",
+}
+_RUNS = ("run", "study", "id", "detector", "detector_fingerprint", "data", "data_fingerprint", "cases", "finished")
+
+
+def ledger(runs: Sequence[Run]) -> pa.Table:
+    """The ledger of ``runs``, in their order, each in the order of its rows."""
+    return pa.concat_tables([_ledger(run) for run in runs]) if runs else _empty()
+
+
+def _empty() -> pa.Table:
+    with duckdb.connect() as database:
+        return database.sql(f"SELECT {_nulls()} WHERE false").to_arrow_table()
+
+
+def _nulls() -> str:
+    return ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
+
+
+def _ledger(run: Run) -> pa.Table:
+    select = kind_of(run.study).ledger(run)
+    replay = f"misdetect replay {shlex.quote(str(run.path))} "
+    columns = ", ".join(f'CAST({_value(name)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
+    found = run.query(
+        f"WITH rows AS (FROM main.rows ORDER BY case_index, row) "
+        f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({select}))",
+        {"run": str(run.path), "study": run.study, "replay": replay},
+    )
+    for name in ("label", "became"):
+        found = found.set_column(found.column_names.index(name), name, _by_the_data(run, found[name]))
+    return found
+
+
+def _by_the_data(run: Run, names: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Class ``names`` of the detector as the data spells them."""
+    detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
+    spelt = {plain_name(name): name for name in reversed(data)}
+    other = {name: spelt[plain_name(name)] for name in detector if spelt.get(plain_name(name), name) != name}
+    if not other:
+        return names
+    encoded = names.combine_chunks().dictionary_encode()
+    words = pa.array([other.get(word, word) for word in encoded.dictionary.to_pylist()], pa.string())
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(encoded.indices, words).cast(pa.string())])
+
+
+def _value(name: str) -> str:
+    """A column of the ledger, given what the study says of it."""
+    if name in ("run", "study"):
+        return f"${name}"
+    # a case's name has no quotes and spaces but where an image's has; then it is quoted for the shell
+    quoted = """CASE WHEN regexp_full_match("case", '[\\w./@,:-]+') THEN "case" ELSE
+        '''' || replace("case", '''', '''"''"''') || '''' END"""
+    return {
+        "replay": f"$replay || {quoted}",
+        "weight": "coalesce(weight, 1.0)",
+        "harm": "coalesce(harm, 'unknown')",
+    }.get(name, f'"{name}"')
+
+
+def runs_table(runs: Sequence[Run]) -> pa.Table:
+    """What each of ``runs`` is: the relation ``runs`` beside ``ledger`` in queries."""
+    rows = []
+    for run in runs:
+        detector, data = run.about["identity"]["detector"], run.about["identity"]["data"]
+        said = (str(run.path), run.study, run.about["id"], detector["spec"], detector["fingerprint"])
+        rows.append(dict(zip(_RUNS, (*said, data["spec"], data["fingerprint"], run.cases, run.finished), strict=True)))
+    kinds = {"cases": pa.int64(), "finished": pa.bool_()}
+    return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in _RUNS]))
+
+
+def query(runs: Sequence[Run], sql: str) -> pa.Table:
+    """The answer of ``sql`` over ``ledger`` and ``runs``. It cannot read files or write anything."""
+    with duckdb.connect() as database:
+        database.register("ledger", ledger(runs))
+        database.register("runs", runs_table(runs))
+        database.execute("SET enable_external_access = false")
+        try:
+            return database.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise BadSpec(f"the query cannot be answered: {str(error).splitlines()[0]}") from None
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write ``table`` as Parquet or CSV, by the ending of ``path``."""
+    sink = pa.BufferOutputStream()
+    if path.suffix == ".parquet":
+        pq.write_table(table, sink, compression="zstd")
+    elif path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, sink)
+    else:
+        raise BadSpec(f"{path}: a table is written as .parquet or .csv. Got {path.suffix or 'no ending'}.")
+    write_atomically(path, sink.getvalue().to_pybytes())

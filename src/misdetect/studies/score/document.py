@@ -1,0 +1,82 @@
+"""The document of a score run: AP, AR, TIDE, per class and for the worst images, out of its rows."""
+
+from typing import Any
+
+from misdetect.boxes import SIDES
+from misdetect.engine.store import Run
+from misdetect.metrics.scoring import Score, score
+from misdetect.studies.contract import Headline
+from misdetect.studies.score.rows import COLUMNS, columns_of
+from misdetect.studies.score.settings import ScoreSettings
+
+WORST = 10
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The JSON-able document of ``run``."""
+    identity = run.about["identity"]
+    found = scored(run).document(worst=WORST)
+    found["settings"] |= {
+        "predictions": identity["detector"]["spec"],
+        "predictions_fingerprint": identity["detector"]["fingerprint"],
+        "truth": identity["data"]["spec"],
+        "truth_fingerprint": identity["data"]["fingerprint"],
+    }
+    return found
+
+
+def scored(run: Run) -> Score:
+    """AP and TIDE of ``run``, computed from its rows."""
+    how = ScoreSettings.of({**run.settings, **run.about["view"]})
+    data = run.about["identity"]["data"]
+    truth, found, assignment = columns_of(
+        run.query(f"SELECT {COLUMNS} FROM rows"),
+        data["names"],
+        data["images"],
+        masks=how.masks,
+        left_out=run.about["left_out"],
+    )
+    return score(
+        truth,
+        found,
+        masks=how.masks,
+        max_detections=how.max_detections,
+        tide_settings=how.tide,
+        assignment=assignment,
+    )
+
+
+def sentences(document: dict[str, Any]) -> list[str]:
+    """What was found, the most important first."""
+    counts, ap = document["counts"], document["ap"]
+    where = f"{counts['detections']} detections of {counts['objects']} objects on {counts['images']} images"
+    if ap["AP"] is None:
+        return [f"{where}: nothing is annotated here.", *document["notes"]]
+    found = [f"AP {ap['AP']:.3f}, AP50 {ap['AP50']:.3f}, AR {ap['AR100']:.3f}: {where}."]
+    errors = {name: document["tide"][name] for name in ("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss")}
+    ranked = sorted(errors.items(), key=lambda item: -item[1])
+    told = [f"{name} {points:.1f}" for name, points in ranked if points]
+    found.append(f"TIDE, in points of AP50: {', '.join(told)}." if told else "TIDE finds no error.")
+    return [*found, *document["notes"]]
+
+
+def numbers(document: dict[str, Any]) -> dict[str, Headline]:
+    """For comparing runs."""
+    found = {**document["ap"], **{f"tide.{name}": value for name, value in document["tide"].items()}}
+    return {name: Headline(value) for name, value in found.items()}
+
+
+def ledger(run: Run) -> str:
+    """Objects (found, missed, ignored) with the detection that found them, and the detections that are wrong."""
+    box = ", ".join(f"t.{side}" for side in SIDES)
+    common = f"""t."case", t.image, 'clean' AS condition, false AS control, t.label, {box}, t.tide"""
+    return f"""
+        (SELECT {common}, t.id AS object, CASE WHEN t.kind = 'ignored' THEN t.kind WHEN t.found THEN 'found'
+        ELSE 'missed' END AS outcome, CASE WHEN t.kind = 'ignored' THEN 'unknown' WHEN t.found THEN 'harmless'
+        ELSE 'harmful' END AS harm, CASE WHEN t.tide = 'Cls' THEN d.label END AS became,
+        CASE WHEN t.found THEN d.score END AS score, CASE WHEN t.found THEN t.matched_iou END AS iou
+        FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d ON t.case_index = d.case_index AND t.matched = d.id
+        WHERE t.kind <> 'detection' ORDER BY t.case_index, t.row)
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, t.score, t.matched_iou AS iou
+        FROM rows t WHERE t.kind = 'detection' AND t.tide NOT IN ('TP', 'ignored', 'capped')"""

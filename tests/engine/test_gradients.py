@@ -1,0 +1,83 @@
+"""Gradient requests: batched by loss, each answer to the one who asked for it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from toys import DATA
+
+from misdetect.detections import Truth
+from misdetect.engine.pump import Pump
+from misdetect.engine.requests import Case, Gradient
+
+LOSSES = ("cls", "loc", "all")
+NOTHING = Truth.empty()
+
+
+class Slope:
+    """A differentiable toy: the loss of an image is its sum times a factor of the loss, so its slope is that factor."""
+
+    names = ("thing",)
+    batch_size = 4
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    def detect(self, images):
+        raise AssertionError("nobody asks for detections here")
+
+    def gradient(self, images, truths, loss):
+        factor = 1.0 + LOSSES.index(loss)
+        self.calls.append((loss, len(images)))
+        values = np.array([factor * float(image.sum()) for image in images])
+        return values, [np.full(image.shape, factor, dtype=np.float32) for image in images]
+
+
+class Climb:
+    """Case ``i`` climbs loss ``i % 3`` for three steps."""
+
+    name, schema, data = "climb", pa.schema([]), DATA
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def settings(self):
+        return {}
+
+    def __len__(self):
+        return self.count
+
+    def cases(self):
+        return (Case(i, str(i)) for i in range(self.count))
+
+    def run(self, case):
+        pixels = np.full((2, 2, 3), float(case.index), dtype=np.float32)
+        values = []
+        for _ in range(3):
+            value, slope = yield Gradient(pixels, NOTHING, LOSSES[case.index % 3])
+            pixels = pixels + slope
+            values.append(value)
+        return [{"values": values}]
+
+
+def naive(index: int) -> list[float]:
+    factor, pixel, values = 1.0 + index % 3, float(index), []
+    for _ in range(3):
+        values.append(factor * 12 * pixel)
+        pixel += factor
+    return values
+
+
+@pytest.mark.parametrize("count", [1, 3, 12, 25])
+def test_answers_reach_those_who_asked(count):
+    study, detector = Climb(count), Slope()
+    found = {f.case.index: f.rows[0]["values"] for f in Pump(detector, study).run(study.cases())}
+    assert found == {i: pytest.approx(naive(i)) for i in range(count)}
+    assert sum(size for _, size in detector.calls) == 3 * count
+
+
+def test_a_mixture_of_losses_does_not_cost_more_calls():
+    """24 cases of three losses, three steps, batches of four: 18 calls, as many as if there were one loss."""
+    study, detector = Climb(24), Slope()
+    list(Pump(detector, study).run(study.cases()))
+    assert len(detector.calls) == 18
+    assert {size for _, size in detector.calls} == {4}

@@ -1,0 +1,81 @@
+"""Workers that die, stop, hang or run out of budget: nothing is lost, nothing waits for ever, and it is said."""
+
+from functools import partial
+
+import pytest
+from toys import ChainStudy, SumDetector, chain_rows
+from worker_toys import DiesAlways, DiesOf, DiesOnce, Exits, HangsOnce, Rounds, StopsOnce, exits_at_once
+
+from misdetect.budget import Budget
+from misdetect.engine import run_study, workers
+from misdetect.engine.backend import Asking
+from misdetect.errors import DetectorFailed
+
+COUNT = 60
+
+
+def go(folder, kind, study=None, *, count=2, budget=None, timeout=None):
+    return run_study(
+        ChainStudy(COUNT) if study is None else study,
+        SumDetector(fingerprint="sum"),
+        folder / "run",
+        make_detector=partial(kind, str(folder)) if isinstance(kind, type) else kind,
+        workers=count,
+        asking=Asking(cached=False, budget=budget, timeout=timeout),
+    )
+
+
+@pytest.mark.parametrize("kind", [DiesOnce, StopsOnce, HangsOnce])
+def test_a_worker_that_is_lost_is_replaced_and_its_cases_are_asked_again(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(workers, "_SILENT", 3.0)
+    outcome = go(tmp_path, kind, timeout=2.0 if kind is HangsOnce else None)
+    assert (tmp_path / "mark").exists(), "one of them did misbehave"
+    assert (outcome.done, outcome.failed) == (COUNT, 0)
+    assert outcome.run.table().to_pylist() == chain_rows(COUNT)
+    assert any("replaced" in note for note in outcome.notes)
+
+
+def test_a_case_that_kills_its_workers_is_given_up_and_named(tmp_path):
+    outcome = go(tmp_path, DiesOf)
+    doomed = {i for i in range(COUNT) if i % 17 == 5 and i % 6}
+    errors = outcome.run.errors().to_pylist()
+    assert {each["case_index"] for each in errors} == doomed
+    assert all("lost its worker" in each["error"] for each in errors)
+    assert outcome.run.table().to_pylist() == [row for row in chain_rows(COUNT) if row["case_index"] not in doomed]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_workers_that_keep_dying_end_the_run_with_a_sentence(tmp_path, count):
+    with pytest.raises(DetectorFailed, match="keep ending|not one of"):
+        go(tmp_path, DiesAlways, count=count)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_detector_that_exits_is_the_detectors_fault(tmp_path, count):
+    study = Rounds(1)
+    with pytest.raises(DetectorFailed, match="SystemExit"):
+        if count == 1:
+            run_study(study, Exits(str(tmp_path)), tmp_path / "run", asking=Asking(cached=False))
+        else:
+            go(tmp_path, Exits, study)
+    if count == 2:
+        with pytest.raises(DetectorFailed, match="ended its process"):
+            go(tmp_path, exits_at_once, study)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("queries", [0, 7, 40, 63])
+def test_a_budget_that_ends_while_a_round_is_awaited_ends_the_run(tmp_path, count, queries):
+    file = tmp_path / "budget"
+    outcome = go(tmp_path, SumDetectorOf, Rounds(), count=count, budget=Budget(queries=queries, path=file))
+    assert outcome.stopped == "budget"
+    assert outcome.done <= queries
+    assert Budget(path=file).spent["queries"] == queries
+    whole = go(tmp_path, SumDetectorOf, Rounds(), count=count, budget=Budget(queries=1000, path=file))
+    assert (whole.done, whole.stopped) == (200, None)
+    assert Budget(path=file).spent["queries"] == 200, "nothing is asked twice"
+
+
+class SumDetectorOf(SumDetector):
+    def __init__(self, folder: str) -> None:
+        super().__init__(fingerprint="sum", batch_size=3)

@@ -1,0 +1,77 @@
+"""More than a thousand malformed inputs, each with the exit code that is right and the law that must hold.
+
+``python tests/faults/malformed.py [TEXT…]`` runs those whose name contains a TEXT (all without one) and prints how many
+there are of each kind and how many misbehave; ``test_malformed.py`` runs a sample with every ``make test``, and all of
+them with ``make test-all``. The law is in ``malformed_case``; the inputs are in the files beside it.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+from malformed_case import Case, complaints, run_case
+from malformed_files import file_cases
+from malformed_formats import format_cases
+
+
+def every_case() -> list[Case]:
+    """All inputs, in a fixed order; every third is asked for JSON."""
+    found = [*format_cases(), *file_cases()]
+    return [case.as_json() if i % 3 == 2 and not case.streams else case for i, case in enumerate(found)]
+
+
+def sample(cases: list[Case], step: int) -> list[Case]:
+    """Every ``step``-th of each kind, at least one of each."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for case in cases:
+        if seen[case.kind] % step == 0:
+            chosen.append(case)
+        seen[case.kind] += 1
+    return chosen
+
+
+def misbehaviour(case: Case, folder: Path) -> list[str]:
+    """Run ``case`` in ``folder``, which goes afterwards; how it breaks the law."""
+    try:
+        return complaints(case, run_case(case, folder), folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def warm() -> None:
+    """Import what commands import, so that no child has to."""
+    from misdetect.cli import VERBS
+
+    for verb in VERBS:
+        import_module(f"misdetect.cli.{verb}")
+    for library in ("torch", "torchvision", "onnxruntime", "safetensors.torch"):
+        import_module(library)
+
+
+def main(*texts: str) -> int:
+    warm()
+    cases = [case for case in every_case() if not texts or any(text in case.id for text in texts)]
+    count, wrong = Counter(case.kind for case in cases), Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="malformed-") as folder:
+        os.environ["MISDETECT_CACHE"] = str(Path(folder) / "cache" / "predictions.sqlite")
+        for number, case in enumerate(cases):
+            began = time.monotonic()
+            found = misbehaviour(case, Path(folder) / str(number))
+            took = time.monotonic() - began
+            if found or took > 5:
+                wrong[case.kind] += bool(found)
+                print(f"{case.id} ({took:.1f} s)", *found, sep="\n    ", flush=True)
+    for kind, of in count.items():
+        print(f"{kind:<14} {of:5d} inputs, {wrong[kind]:4d} misbehave")
+    print(f"{'all':<14} {count.total():5d} inputs, {wrong.total():4d} misbehave")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
