@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: checkup test test-all lint bench clean
+.PHONY: checkup test test-all lint bench licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -33,6 +33,9 @@ $(READY): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt tidecv
 	touch $(READY)
+
+licences: $(READY)
+	$(BIN)/python tools/licences.py > docs/licences.md
 
 clean:
 	rm -rf $(VENV) checkup .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,36 @@
+"""What is installed is what was tested: every dependency has a tested version, and none is copyleft."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_dependency_is_constrained():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    known = {plain(line.partition("==")[0]) for line in lines if "==" in line}
+    sys.path.append(str(ROOT / "tools"))
+    try:
+        from licences import needed
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    asked = set(needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "dev"), {})) - {
+        "misdetect",
+        "setuptools",
+    }
+    installed = {plain(each.metadata["Name"]) for each in distributions()}
+    assert len(asked) > 50
+    assert {plain(name) for name in asked} & installed <= known
+
+
+def test_no_dependency_is_under_a_licence_of_the_gpl_family():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "licences.py"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "| numpy |" in done.stdout
