@@ -40,8 +40,9 @@ class Budget:
     """Limits on ``queries`` and ``usd`` (at ``price`` USD each; ``None`` is no limit), counted in the file ``path``.
 
     The count in the file goes on where earlier runs stopped; limits and price are this object's own, so a run can be
-    resumed with larger ones. ``minutes`` count from when this object was made, by a clock that nobody sets (copies in workers share it), so
-    a resumed run has them anew. A killed process loses nothing; a power cut may lose the last seconds of the count.
+    resumed with larger ones. ``minutes`` count from when this object was made, by a clock that nobody sets (copies in
+    workers share it), so a resumed run has them anew. A killed process loses nothing; a power cut may lose the last
+    seconds of the count.
     """
 
     def __init__(

@@ -1,12 +1,43 @@
-"""Writing files so that a crash, a kill or a full disk leaves the old one or the new one, nothing between."""
+"""Reading regular files only, and writing so that a crash, a kill or a full disk leaves the old one or the new one.
+
+Where a file is named, a stranger may have put a pipe that never ends, a device, or a file of terabytes.
+"""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from misdetect.errors import BadSpec
+
+LARGEST = 16 << 30
+"""Bytes of the largest file that is read into memory."""
+
+
+def open_regular(path: Path | str, largest: int = LARGEST) -> BinaryIO:
+    """A regular file of at most ``largest`` bytes, opened for reading; an ``OSError`` that says what else it is."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
+    try:
+        about = os.fstat(number)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if about.st_size > largest:
+            raise OSError(errno.EFBIG, f"it has {about.st_size} bytes, and at most {largest} are read", str(path))
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_regular(path: Path | str, largest: int = LARGEST) -> bytes:
+    """The bytes of a regular file; an ``OSError`` where it is none, or has more than ``largest`` of them."""
+    with open_regular(path, largest) as file:
+        return file.read()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -22,7 +53,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise BadSpec(f"{path} is no regular file, and only those are written; choose another name.")
     temporary = path.with_name(f".{path.name}.writing")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=_plainly) as file:
             yield file
         move_into_place(temporary, path)
     except BaseException as error:
@@ -31,6 +62,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno and str(error.filename or temporary) == str(temporary):
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from None  # a failed write names none
         raise
+
+
+def _plainly(path: str, flags: int) -> int:
+    """Open a file, not what a link in a stranger's folder points to, and without waiting for the reader of a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def move_into_place(temporary: Path, path: Path) -> None:

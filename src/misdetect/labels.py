@@ -44,7 +44,6 @@ class Joined:
                 to_detector[to_data[label]] = label
         return cls(to_data, to_detector)
 
-
     @classmethod
     def loosely(cls, detector_names: Sequence[str], data_names: Sequence[str]) -> "Joined":
         """As ``of``, also where not a single name is common: for studies that can do without the truth."""

@@ -8,6 +8,7 @@ import pytest
 from explain_runs import fates, write
 
 import misdetect as md
+from misdetect.engine.store import Run
 from misdetect.studies.contract import KINDS, kind_of
 
 KEYS = {
@@ -86,9 +87,9 @@ def test_a_person_sees_what_differs_first(run, three, tmp_path):
 def test_the_same_name_for_another_detector_is_noticed(run, tmp_path):
     for name in ("x/run", "y/run"):
         path = write(tmp_path / name, fates(5, 0), detector="zoo:a")
-    kept = json.loads((path / "run.json").read_text())
-    kept["identity"]["detector"]["fingerprint"] = "trained again"
-    (path / "run.json").write_text(json.dumps(kept))
+    kept = Run.open(path)
+    kept.about["identity"]["detector"]["fingerprint"] = "trained again"
+    kept.note(told="so")
     said = run("compare", tmp_path / "x/run", path)[1]
     assert "x/run" in said, "names are as long as it takes to tell them apart"
     assert "trained again" in said
@@ -139,15 +140,13 @@ def test_every_study_has_numbers_to_compare():
 def test_what_cannot_be_compared_is_refused_in_a_sentence(run, three, tmp_path):
     half = write(tmp_path / "half", fates(10, 0), cases=30)
     early = write(tmp_path / "early", fates(10, 0))
-    about = json.loads((early / "run.json").read_text())
-    (early / "run.json").write_text(json.dumps(about | {"cases": None}))
-    other = tmp_path / "other"
-    shutil.copytree(three[0], other)
-    text = (other / "run.json").read_text()
-    (other / "run.json").write_text(text.replace('"study": "explain"', '"study": "detect"'))
-    strange = tmp_path / "strange"
-    shutil.copytree(three[0], strange)
-    (strange / "run.json").write_text(text.replace('"study": "explain"', '"study": "guess"'))
+    Run.open(early).note(cases=None)
+    other, strange = tmp_path / "other", tmp_path / "strange"
+    for folder, study in ((other, "detect"), (strange, "guess")):
+        shutil.copytree(three[0], folder)
+        renamed = Run.open(folder)
+        renamed.about["identity"]["study"] = study
+        renamed.note(told="so")
     torn = tmp_path / "torn"
     shutil.copytree(three[0], torn)
     next((torn / "parts").iterdir()).write_bytes(b"torn")
@@ -166,7 +165,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(run, three, tmp_path):
         ([a, early], "10 cases are done; go on with"),
         ([a, other], "only runs of one study can be compared"),
         ([a, strange], "no study 'guess'"),
-        ([a, torn], "cannot be read"),
+        ([a, torn], "is damaged: its bytes are not those that were written"),
         ([a, tmp_path / "odd.json"], "is not a document that a study printed with --json"),
         ([a, tmp_path / "list.json"], "is not a document that a study printed with --json"),
         ([a, tmp_path / "explain.json"], "compare takes finished run directories"),
@@ -230,3 +229,19 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
     assert [entry["value"] for entry in numbers["images"]] == [6, 6]
     results = [len(json.loads((tmp_path / f"up-{name}" / "results.json").read_text())) for name in ("one", "two")]
     assert [entry["value"] for entry in numbers["detections"]] == results
+
+
+def test_a_finished_fuzz_run_counts_as_finished_and_no_data_is_opened(tmp_path, monkeypatch):
+    data = "rooms:val,size=96,count=6"
+    runs = [
+        md.fuzz(f"glassbox:{fault},data={data}", data, queries=30, out=tmp_path / fault.partition("/")[0])
+        for fault in ("vanish-near/distance=30", "none")
+    ]
+    assert all(run.document["finished"] for run in runs)
+    monkeypatch.setattr("misdetect.data.opened.load_data", lambda *given: pytest.fail("the data was opened"))
+    document = md.compare(*(run.path for run in runs)).document
+    assert document["study"] == "fuzz"
+    numbers = [kind_of("fuzz").numbers(run.document) for run in runs]
+    assert len(numbers[0]) > 2
+    for name, entries in document["numbers"].items():
+        assert [entry["value"] for entry in entries] == [each[name].value for each in numbers]

@@ -1,6 +1,7 @@
 """``misdetect replay`` and ``misdetect export``: a case happens again, or not; failing images are data like others."""
 
 import json
+import shutil
 
 import cv2
 import numpy as np
@@ -9,6 +10,7 @@ from fuzz_runs import BLOTS, GUIDED, MORE_TOYS, ROOMS, command, document, rows
 
 import misdetect as md
 from misdetect.data import load_data
+from misdetect.engine.store import Run
 
 REPLAYED = {
     "run", "study", "case", "background", "inserted", "box", "opacity", "reproduced", "changes", "picture",
@@ -105,15 +107,12 @@ def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
     assert "no run.json" in refused("export", tmp_path, "--out", tmp_path / "x")
     md.detect(BLOTS, ROOMS, limit=2, out=tmp_path / "detected")
     assert "is a run of 'detect'" in refused("export", tmp_path / "detected", "--out", tmp_path / "x")
-    changed = tmp_path / "changed"
-    (changed / "parts").mkdir(parents=True)
-    run = json.loads((out / "run.json").read_text())
-    for part in (out / "parts").iterdir():
-        (changed / "parts" / part.name).write_bytes(part.read_bytes())
     for name, place in (("data", "data"), ("pool", "settings")):
-        stale = json.loads(json.dumps(run))
-        stale["identity"][place]["fingerprint" if name == "data" else "pool_fingerprint"] = "another"
-        (changed / "run.json").write_text(json.dumps(stale))
+        changed = tmp_path / f"other {name}"
+        shutil.copytree(out, changed)
+        stale = Run.open(changed)
+        stale.about["identity"][place]["fingerprint" if name == "data" else "pool_fingerprint"] = "another"
+        stale.note(told="so")
         assert f"the {name} {ROOMS} has changed since" in refused("replay", changed, case, "--trust")
         assert f"the {name} {ROOMS} has changed since" in refused("export", changed, "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()

@@ -1,5 +1,6 @@
 """``hf:`` specs: what a folder must hold, what is refused and in which words."""
 
+import contextlib
 import json
 import pickle
 
@@ -163,6 +164,27 @@ def test_code_that_comes_with_a_model_is_not_run(copied):
     (copied / "evil.py").write_text("raise SystemExit('it ran')\n")
     edit(copied / "config.json", auto_map={"AutoModelForObjectDetection": "evil.Model", "AutoConfig": "evil.Config"})
     assert len(load_detector(f"hf:{copied}").detect(images(1))) == 1
+
+
+def test_kernels_that_a_configuration_names_are_refused(copied):
+    edit(copied / "config.json", attn_implementation="someone/kernels")
+    with pytest.raises(BadWeights, match="names code to be fetched"):
+        load_detector(f"hf:{copied}")
+
+
+def test_a_local_folder_never_contacts_the_hub(copied, monkeypatch):
+    asked = []
+
+    def refused(*arguments, **options):
+        asked.append(arguments)
+        raise OSError("no network")
+
+    monkeypatch.setattr("socket.socket.connect", refused)
+    monkeypatch.setattr("socket.getaddrinfo", refused)
+    edit(copied / "config.json", use_pretrained_backbone=True, backbone="microsoft/resnet-50")
+    with contextlib.suppress(BadWeights):  # a backbone by name cannot be had; what counts is that nobody was asked
+        load_detector(f"hf:{copied}")
+    assert not asked
 
 
 def test_names_can_be_replaced_and_must_fit(saved, tmp_path):

@@ -17,11 +17,15 @@ from pathlib import Path
 from malformed_case import Case, complaints, run_case
 from malformed_files import file_cases
 from malformed_formats import format_cases
+from malformed_options import option_cases
+from malformed_words import word_cases
+
+_LOADERS = ("onnx.detector", "torchvision.load", "yolox.detector", "zoo.models", "http.endpoint")
 
 
 def every_case() -> list[Case]:
     """All inputs, in a fixed order; every third is asked for JSON."""
-    found = [*format_cases(), *file_cases()]
+    found = [*format_cases(), *file_cases(), *word_cases(), *option_cases()]
     return [case.as_json() if i % 3 == 2 and not case.streams else case for i, case in enumerate(found)]
 
 
@@ -50,7 +54,7 @@ def warm() -> None:
 
     for verb in VERBS:
         import_module(f"misdetect.cli.{verb}")
-    for library in ("torch", "torchvision", "onnxruntime", "safetensors.torch"):
+    for library in ("onnxruntime", *(f"misdetect.detectors.{name}" for name in _LOADERS)):
         import_module(library)
 
 

@@ -81,10 +81,7 @@ def run_case(case: Case, folder: Path) -> Said:
     try:
         arguments = case.make(work)
         before = _contents(folder)
-        if case.streams:
-            code = _in_a_shell(arguments, folder, case.streams)
-        else:
-            code = _in_a_child(arguments, folder)
+        code = _in_a_shell(arguments, folder, case.streams) if case.streams else _in_a_child(arguments, folder)
     finally:
         os.chdir(here)
     out, err = ((folder / name).read_bytes().decode("utf-8", "surrogateescape") for name in ("out", "err"))
@@ -112,6 +109,14 @@ def _contents(folder: Path) -> dict[str, object]:
     return found
 
 
+def prepared(arguments: list[str]) -> None:
+    """Run a command that has to succeed before the one that is tried: a run to look at."""
+    folder = Path.cwd().parent
+    code = _in_a_child(arguments, folder)
+    if code:
+        raise AssertionError(f"misdetect {arguments[0]} ends with {code}: {(folder / 'err').read_text()[-300:]}")
+
+
 def _in_a_child(arguments: list[str], folder: Path) -> int:
     """Exit code of the command in a fork of this process, which has imported everything already."""
     from misdetect.cli import main
@@ -133,7 +138,7 @@ def _in_a_child(arguments: list[str], folder: Path) -> int:
         signal.alarm(SECONDS)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+            os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -182,7 +187,9 @@ def complaints(case: Case, said: Said, folder: Path) -> list[str]:
         return [f"dies of {signal.Signals(-said.code).name}: {said.err[-200:]}"]
     found = []
     if said.code not in case.codes:
-        found.append(f"exit code {said.code}, not {' or '.join(map(str, case.codes))}: {(said.err or said.out)[:300]!r}")
+        found.append(
+            f"exit code {said.code}, not {' or '.join(map(str, case.codes))}: {(said.err or said.out)[:300]!r}"
+        )
     found += _about_words(case, said)
     found += _about_files(case, said)
     if case.check is not None and not found and (complaint := case.check(folder / "work", said)):
@@ -246,10 +253,15 @@ def _no_constant(name: str) -> None:
 
 def _about_files(case: Case, said: Said) -> list[str]:
     allowed = case.writes if not said.code else ()
-    left = [n for n in said.new if not any(_is_below(n, f"work/{name}") for name in allowed)]
+
+    def expected(path: str) -> bool:
+        return any(_is_below(path, f"work/{name}") for name in allowed)
+
+    left = [name for name in said.new if not expected(name)]
+    changed = [name for name in said.changed if not expected(name)]
     odd = [n for n in said.new if n.endswith((".partial", ".writing")) or "/tmp/" in f"/{n}/"]
     found = [f"leaves {left[:4]}"] if left or odd else []
-    return found + ([f"changes {said.changed[:4]}"] if said.changed else [])
+    return found + ([f"changes {changed[:4]}"] if changed else [])
 
 
 def _is_below(name: str, folder: str) -> bool:

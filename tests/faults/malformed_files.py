@@ -1,4 +1,4 @@
-"""What lies where a file should be: pipes, sockets, devices, loops, giants; and files that are not what they are called.
+"""What lies where a file should be: pipes, sockets, devices, loops, giants; and files that are not what they say.
 
 Broken images, YAML and XML that grow or go deep, and weights that would run code.
 """
@@ -227,7 +227,9 @@ IMAGES: dict[str, bytes] = {
     "png, 0 wide": _png(_header(0, 48), *_NOTHING),
     "png, 2**31 wide": _png(_header(2**31 - 1, 1), *_NOTHING),
     "png, 2**32 pixels": _png(_header(65_536, 65_536), *_NOTHING),
-    "png, bomb": _png(_header(30_000, 30_000, 1, 0), (b"IDAT", zlib.compress(b"\0" * 3_751 * 30_000, 9)), (b"IEND", b"")),
+    "png, bomb": _png(
+        _header(30_000, 30_000, 1, 0), (b"IDAT", zlib.compress(b"\0" * 3_751 * 30_000, 9)), (b"IEND", b"")
+    ),
     "png, wrong checksum": _picture("PNG").replace(b"IDAT", b"IDAX", 1),
     "png, odd depth": _png(_header(64, 48, 7, 9), *_NOTHING),
     "png, text bomb": _png(_header(4, 4), (b"zTXt", b"a\0\0" + zlib.compress(b"a" * (80 << 20), 9)), *_NOTHING),
@@ -453,5 +455,3 @@ def file_cases() -> Iterator[Case]:
     yield from image_cases()
     yield from text_cases()
     yield from weight_cases()
-
-

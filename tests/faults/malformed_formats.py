@@ -14,7 +14,7 @@ from malformed_case import Case, Make
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
-from test_bad_data import ERRORS, MASKS, OTHERS, TEXTS, WARNINGS, good, write  # noqa: E402
+from test_bad_data import ERRORS, MASKS, OTHERS, TEXTS, WARNINGS, good, write
 
 MISSING = object()
 DEEP, DIGITS = "@deep@", "@digits@"
@@ -217,8 +217,10 @@ TEXT_VALUES: dict[str, bytes] = {
     "an escape": b"\x1b[2J",
     "c1": "\x9b31m".encode(),
 }
-VOC = "<annotation><filename>%s</filename><size><width>%s</width><height>%s</height></size><object><name>%s</name>" \
-    "<difficult>%s</difficult><bndbox><xmin>%s</xmin><ymin>%s</ymin><xmax>%s</xmax><ymax>%s</ymax></bndbox></object></annotation>"  # fmt: skip
+VOC = (
+    "<annotation><filename>%s</filename><size><width>%s</width><height>%s</height></size><object><name>%s</name>"
+    "<difficult>%s</difficult><bndbox><xmin>%s</xmin><ymin>%s</ymin><xmax>%s</xmax><ymax>%s</ymax></bndbox></object></annotation>"
+)
 _BROKEN = {"not utf-8", "an escape"}  # no XML at all
 VOC_FIELDS: dict[str, tuple[str, set[str]]] = {
     "filename": ("1.png", set(TEXT_VALUES) - _BROKEN - {"5,000 digits"}),
@@ -394,7 +396,16 @@ RUNS: dict[str, object] = {
     "polygon, flat": [1, 2, 30, 4, 30, 30],
     "polygons, nested": [[[1, 2, 3, 4, 5, 6]]],
 }
-_READ = {"none", "no text", "polygon of nothing", "polygon of a point", "polygon of a million", "polygon, flat", "a hundred thousand polygons", "too few"}  # fmt: skip
+_READ = {
+    "none",
+    "no text",
+    "polygon of nothing",
+    "polygon of a point",
+    "polygon of a million",
+    "polygon, flat",
+    "a hundred thousand polygons",
+    "too few",
+}
 _REFUSED = {"null", "polygon of nan", "polygon of words", "polygons, nested", "polygon of 10**400", "polygon of 1e308"}
 """Refused at opening; what else is wrong is seen when a mask is looked at, and ``data`` counts it."""
 

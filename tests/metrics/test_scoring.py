@@ -11,7 +11,7 @@ from misdetect.errors import BadArray, BadData
 from misdetect.metrics.ap import METRICS
 from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import score
-from misdetect.metrics.tide import MAIN, SPECIAL, TideSettings
+from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, TRUTH_TYPES, TideSettings
 
 
 def crowd_of(count, labels=1):
@@ -105,12 +105,78 @@ def test_the_cap_of_ap_counts_per_class_and_that_of_tide_per_image(tmp_path):
     assert result["notes"] == ["TIDE leaves out 80 detections beyond the best 100 of their image."]
 
 
+def test_one_detection_beyond_a_cap_is_named(tmp_path):
+    both = columns(*crowd_of(101), tmp_path)
+    notes = score(*both, tide_settings=TideSettings(cap=100)).notes()
+    assert [note.split(";")[0] for note in notes] == [
+        "AP and AR leave out 1 detections beyond the best 100 of their image and class",
+        "1 times an image has more than 100 objects of one class, so AR100 cannot reach 1",
+        "TIDE leaves out 1 detections beyond the best 100 of their image.",
+    ]
+    assert score(*both, max_detections=101).notes() == []
+
+
+def test_a_note_counts_classes_that_are_only_ever_detected(tmp_path):
+    truth, records = random_coco(3, classes=6, without_truth=3)
+    silent = [r for r in records if r["category_id"] != 6]  # one is neither annotated nor detected
+    one = [r for r in silent if r["category_id"] != 5]
+    alone = next(r for r in silent if r["category_id"] == 5)
+    for kept, count in ((silent, 2), ([*one, alone], 2), (one, 1)):
+        both = columns(truth, kept, tmp_path)
+        said = [note for note in score(*both).notes() if "no objects" in note]
+        assert len(said) == 1
+        assert said[0].startswith(f"{count} classes have detections but no objects")
+        assert f"its base ({score(*both).tide.base:.1f})" in said[0]
+        assert score(*both, tide_settings=TideSettings(classes="with-truth")).notes() == []
+    crowds = {**truth, "annotations": [{**a, "iscrowd": int(a["category_id"] == 1)} for a in truth["annotations"]]}
+    assert any(note.startswith("2 classes") for note in score(*columns(crowds, one, tmp_path)).notes())
+
+
 def test_a_note_says_where_ties_decide(tmp_path):
-    truth, records = random_coco(0, decimals=1)
-    assert any("--tide-ties file" in note for note in score(*columns(truth, records, tmp_path)).notes())
-    in_order = TideSettings(ties="file")
-    assert score(*columns(truth, records, tmp_path), tide_settings=in_order).notes() == []
+    """Where the order of equal scores moves any of TIDE's numbers by 0.05 or more, and nowhere else."""
+    told = []
+    for seed in range(12):
+        both = columns(*random_coco(seed, decimals=3 if seed % 2 else 1, images=40), tmp_path)
+        found, other = score(*both), score(*both, tide_settings=TideSettings(ties="file"))
+        assert other.notes() == []
+        gaps = {name: abs(value - other.tide.delta[name]) for name, value in found.tide.delta.items()}
+        worst = max(gaps, key=gaps.get)
+        expected = (
+            f"{worst} is {found.tide.delta[worst]:.2f} as tidecv counts (errors first) and "
+            f"{other.tide.delta[worst]:.2f} in the file's order (--tide-ties file)."
+        )
+        assert [expected in note for note in found.notes()] == [True] * (gaps[worst] >= 0.05)
+        told.append((gaps[worst] >= 0.05, gaps[worst] > 0))
+    assert set(told) == {(True, True), (False, True), (False, False)}
     assert score(*columns(*random_coco(0), tmp_path)).notes() == []
+
+
+@pytest.mark.parametrize(("cap", "caps"), [(1, [1, 1, 1]), (7, [1, 7, 7]), (100, [1, 10, 100]), (300, [1, 10, 300])])
+def test_the_settings_name_the_caps(tmp_path, cap, caps):
+    settings = score(*columns(*random_coco(0), tmp_path), max_detections=cap).document()["settings"]
+    assert (settings["max_detections"], settings["detection_caps"], settings["iou_type"]) == (cap, caps, "bbox")
+
+
+def test_the_worst_images_are_what_counting_gives(tmp_path):
+    truth, records = random_coco(7, crowd=0.2)
+    found = score(*columns(truth, [r for r in records if r["image_id"] % 3], tmp_path))  # some see nothing
+    types, kinds = found.assignment.detection_type, found.assignment.truth_type
+    expected = []
+    for i, image in enumerate(found.truth.images):
+        lost = [k for k in kinds[found.truth.image == i] if TRUTH_TYPES[k] in ("Cls", "Loc", "Miss")]
+        own = found.detections.image == i
+        scored = zip(types[own], found.detections.scores[own], strict=True)
+        wrong = [score for kind, score in scored if DETECTION_TYPES[kind] in MAIN]
+        objects = sum(not crowd for crowd in found.truth.crowd[found.truth.image == i])
+        if lost or wrong:
+            entry = {"image": image.name, "image_id": image.image_id, "objects": objects}
+            cost = len(lost) + sum(wrong)
+            expected.append({**entry, "not_found": len(lost), "false_detections": len(wrong), "cost": cost})
+    expected.sort(key=lambda entry: -entry["cost"])
+    assert found.worst_images(None) == [{**e, "cost": pytest.approx(e["cost"])} for e in expected]
+    assert len(expected) > 20
+    assert found.document()["worst_images"] == found.worst_images(None)[:10]
+    assert any(e["not_found"] and not e["false_detections"] for e in expected)
 
 
 def test_the_worst_image_is_the_one_that_was_spoiled(tmp_path):
@@ -163,6 +229,7 @@ def test_masks_are_scored_only_where_both_sides_have_them(tmp_path):
 def test_no_predictions_can_be_scored_by_masks(tmp_path):
     document = score(*columns(cocoapi100("segm")[0], [], tmp_path, masks=True), masks=True).document()
     assert document["ap"]["AP"] == 0
+    assert document["settings"]["iou_type"] == "segm"
     assert document["counts"]["Miss"] == document["counts"]["objects"]
 
 

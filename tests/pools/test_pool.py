@@ -470,7 +470,7 @@ def test_a_folder_that_is_taken_stays_as_it_is_and_a_failure_leaves_nothing(stor
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pool_files, "sheet", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(ExportRefused, match="No space"):
         write_pool(pool, tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pool"]
 

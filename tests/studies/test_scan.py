@@ -1,5 +1,7 @@
 """The scan against a naive second implementation on every position, and the promises of the engine kept."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scan_toys import TileDetector, make_tiles, naive_positions, scan_of, scanned
@@ -82,6 +84,12 @@ def test_laws_of_table_one(run):
             if table["difference"][row][tau] is not None:
                 expected = table[row][tau] - table["null_control"][row][tau]
                 assert table["difference"][row][tau] == pytest.approx(expected, abs=0.011)
+
+
+def test_the_papers_own_table_is_that_of_the_documentation():
+    lines = (Path(__file__).parents[2] / "docs" / "scan.md").read_text(encoding="utf-8").splitlines()
+    printed = [line.split("|")[2:7] for line in lines if line.endswith("|") and ", paper |" in line]
+    assert [[float(cell) for cell in cells] for cells in printed] == [list(PAPER[row]) for row in ROWS]
 
 
 def test_the_papers_own_table_keeps_the_same_laws():

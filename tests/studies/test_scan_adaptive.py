@@ -221,7 +221,8 @@ def test_uncertainty_of_an_adaptive_scan_from_its_rows(tmp_path, fail):
 
 
 def test_the_error_of_a_mean_over_images_is_that_of_their_rates():
-    """Two images of 10 and 20 positions, variances 4 and 9 of the counts: each rate's error is σ / N."""
-    variances, wholes = np.array([[[4.0]], [[9.0]]]), np.array([[10.0], [20.0]])
-    assert errors(variances, wholes, "images") == pytest.approx(np.hypot(2 / 10, 3 / 20) / 2)
-    assert errors(variances, wholes, "positions") == pytest.approx(np.hypot(2, 3) / 30)
+    """Images of 10, 20, no and one positions, variances 4, 9, 0 and 0 of the counts: each rate's error is σ / N, and
+    an image without positions has none."""
+    variances, wholes = np.array([4.0, 9, 0, 0]).reshape(4, 1, 1), np.array([[10.0], [20], [0], [1]])
+    assert errors(variances, wholes, "images") == pytest.approx(np.hypot(2 / 10, 3 / 20) / 3)
+    assert errors(variances, wholes, "positions") == pytest.approx(np.hypot(2, 3) / 31)

@@ -324,9 +324,11 @@ def test_headline_numbers_are_those_of_the_document(made):
 def test_the_headline_says_what_harms(made):
     _, document, _ = made
     first, second, *_ = SCAN.sentences(document)
-    assert f"does harm at {document['harm']['object']:.1f} %" in first
-    assert f"null control at {document['harm']['null']:.1f} %" in first
-    assert f"a difference of {document['harm']['difference']:.1f} points" in first
+    harm = document["harm"]
+    ends = {key: f"({low:.0f} to {high:.0f})" for key, (low, high) in harm["intervals"].items()}
+    assert f"does harm at {harm['object']:.1f} % {ends['object']} of positions" in first
+    assert f"null control at {harm['null']:.1f} % {ends['null']}:" in first
+    assert f"a difference of {harm['difference']:.1f} points {ends['difference']}." in first
     assert f"S < 0.7) at {document['affected']['0.7']:.1f} % of positions" in second
     assert f"{document['no_occlusion']['0.7']:.1f} % of those where it covers nothing" in second
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from misdetect.boxes import Ints
 from misdetect.data.faults import Malformed
+from misdetect.data.untrusted import parse, read_bytes
 
 POLYGONS: Final = "misdetect:polygons"
 """Key of a record whose polygons were lifted out; its value is their number in the ``PolygonText``."""
@@ -40,32 +41,6 @@ class PolygonText:
         start = int(self._ends[index - 1]) if index else 0
         polygons: list[list[float]] = json.loads(self._text[start : self._ends[index]])
         return polygons
-
-
-def read_json(path: Path, *, what: str) -> tuple[Any, bytes]:
-    """The parsed JSON file and its bytes; every way in which it is not JSON is ``Malformed``."""
-    data = read_bytes(path, what=what)
-    return parse(data, path), data
-
-
-def read_bytes(path: Path, *, what: str) -> bytes:
-    """The bytes of a file that the user named."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise Malformed(f"{path} does not exist; expected {what}.") from None
-    except OSError as error:
-        raise Malformed(f"{path} cannot be read ({error.strerror}); expected {what}.") from error
-
-
-def parse(data: bytes, path: Path) -> Any:
-    """JSON from untrusted bytes."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise Malformed(f"{path} is nested too deeply to be an annotation file.") from None
-    except ValueError as error:  # also a number of thousands of digits, or text that is not UTF-8
-        raise Malformed(f"{path} is not valid JSON: {error}.") from None
 
 
 def read_coco(path: Path) -> tuple[dict[str, Any], PolygonText, bytes]:

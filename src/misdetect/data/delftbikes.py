@@ -11,12 +11,12 @@ import numpy as np
 
 from misdetect.boxes import xywh_to_xyxy
 from misdetect.data.coco import find_images
-from misdetect.data.coco_json import read_json
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
 from misdetect.data.images import check_name
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.untrusted import read_json
 from misdetect.detections import PRESENT
 from misdetect.picture import digest
 from misdetect.spec import Spec

@@ -61,8 +61,10 @@ def whole_folder(out: Path) -> Iterator[Path]:
         os.replace(partial, out)
     except BlockingIOError:
         raise ExportRefused(f"{out} is being written by another process; wait for it.") from None
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) and str(error.filename or partial).startswith(str(partial)):
+            raise ExportRefused(f"{out} cannot be written: {error.strerror or error}.") from error
         raise
     finally:
         os.close(lock)

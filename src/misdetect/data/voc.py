@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image
 
 from misdetect.boxes import Bools, Floats, Ints, xyxy_to_xywh
-from misdetect.data.coco_json import read_bytes
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed
 from misdetect.data.images import check_name, image_size, inside
 from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.untrusted import read_bytes
 from misdetect.errors import BadImage
 from misdetect.masks import Segment
 from misdetect.picture import digest

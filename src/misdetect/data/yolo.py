@@ -12,12 +12,12 @@ import numpy as np
 import yaml
 
 from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy
-from misdetect.data.coco_json import read_bytes
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import ImageOutside, inside, list_images
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.untrusted import read_bytes
 from misdetect.masks import Segment
 from misdetect.picture import digest
 from misdetect.spec import Spec

@@ -24,6 +24,8 @@ from misdetect.picture import Picture
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 """Called with cases done, cases in all, and the counts so far."""
 
+_COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
+"""What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
 _PACKAGES = ("misdetect", "numpy", "opencv-python-headless", "onnxruntime", "torch", "torchvision", "transformers")
 """What results can depend on."""
 
@@ -46,7 +48,7 @@ class Outcome:
         """What this sitting did, for ``--json``: it differs from one to the next, so it is not in document.json."""
         counts = {key: int(value) for key, value in self.stats.items() if key != "detector_seconds"}
         return {
-            "engine": {key: counts.get(key, 0) for key in ("queries", "cached", "shared", "retried", "clipped")},
+            "engine": {key: counts.get(key, 0) for key in _COUNTED},
             "stopped": self.stopped,
             "timing": {
                 "seconds": round(self.seconds, 3),
@@ -144,7 +146,8 @@ def _run(
     study: Study, run: Run, backend: Backend, retry_failed: bool, progress: Progress | None, flush_seconds: float
 ) -> int:
     """Run what is not done yet; how many are done at the end."""
-    again = run.failed() if retry_failed else set()
+    # a part that was moved away may have held the later answer to a case that failed first
+    again = run.failed() if retry_failed or run.repaired else set()
     known = run.done() - again
     if hasattr(study, "learn"):
         _recall(run, study.learn)

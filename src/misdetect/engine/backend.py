@@ -59,6 +59,17 @@ class Asking:
 _UNBOUNDED = 1 << 50
 
 
+def problems_of(pump: Pump) -> tuple[str, ...]:
+    """Why its cache or journal is off, if one is."""
+    return tuple(kept.problem for kept in (pump.cache, pump.journal) if kept is not None and kept.problem)
+
+
+def requests_of(detector: Any) -> "Counter[str]":
+    """What an endpoint counts itself, since it was last asked: ``requests``, and ``retried`` ones among them. Any other
+    detector is asked by a pump alone, which counts."""
+    return Counter(detector.counted() if hasattr(detector, "counted") else {})
+
+
 class InProcess:
     """The cases run in this process."""
 
@@ -76,4 +87,4 @@ class InProcess:
             yield from pump.run(cases)
         finally:
             self.spent = pump.spent
-            self.notes = tuple(c.problem for c in (pump.cache, pump.journal) if c is not None and c.problem)
+            self.notes = problems_of(pump)

@@ -12,7 +12,8 @@ import numpy as np
 from misdetect.boxes import Floats, clip
 from misdetect.candidates import Candidates
 from misdetect.detections import Detections
-from misdetect.errors import BadArray, DetectorFailed
+from misdetect.errors import BadArray, DetectorFailed, MisdetectError
+from misdetect.picture import Picture, Raw
 
 _TOLERANCE = 0.5
 """Pixels by which a box may stick out without being counted: regression noise at the border, not a mistake."""
@@ -61,6 +62,28 @@ def check_detections(answer: object, height: int, width: int, classes: int) -> t
     far = (x0 < -_TOLERANCE) | (y0 < -_TOLERANCE) | (x1 > width + _TOLERANCE) | (y1 > height + _TOLERANCE)
     cut = Detections(clip(found.boxes, width, height), found.scores, found.labels, found.masks)
     return cut, int(np.count_nonzero(far))
+
+
+def is_usable(stored: Detections, picture: Picture, classes: int) -> bool:
+    """Whether an answer from a file could be the detector's: what is stored was checked before, and has not to be cut
+    any more."""
+    try:
+        return check_detections(stored, *_size(picture), classes)[0] is stored
+    except MisdetectError:  # or the picture cannot be drawn: then it cannot be asked about either
+        return False
+
+
+def _size(picture: Any) -> tuple[int, int]:
+    """Height and width, without drawing where something along the line of edits knows them."""
+    below = picture
+    while below is not None:
+        if isinstance(below, Raw):
+            return below.pixels.shape[0], below.pixels.shape[1]
+        if hasattr(below, "width"):
+            return below.height, below.width
+        below = getattr(below, "base", None) or getattr(below, "picture", None)
+    drawn = picture.render()
+    return drawn.shape[0], drawn.shape[1]
 
 
 def _check_masks(found: Detections, height: int, width: int) -> None:

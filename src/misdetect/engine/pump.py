@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
+from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, is_usable
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
@@ -276,7 +276,7 @@ class Pump:
         batch: list[_Ask] = []
         while queue and len(batch) < most:
             drawn = [queue.popleft() for _ in range(min(most - len(batch), len(queue)))]
-            known = self._known([ask.key for ask in drawn if ask.key]) if kind[0] is Detect else {}
+            known = self._known(drawn) if kind[0] is Detect else {}
             for ask in drawn:
                 if ask.key in known:
                     self.stats["cached"] += 1
@@ -285,12 +285,13 @@ class Pump:
                     batch.append(ask)
         return batch
 
-    def _known(self, keys: list[str]) -> dict[str, Detections]:
-        """What earlier runs, and earlier sittings of this one, were told."""
-        known = {} if self.journal is None else self.journal.get(keys)
+    def _known(self, asks: list[_Ask]) -> dict[str, Detections]:
+        """What earlier runs, and earlier sittings of this one, were told; checked as if it were told now."""
+        pictures = {ask.key: ask.request.picture for ask in asks if ask.key and not isinstance(ask.request, Gradient)}
+        known = {} if self.journal is None else self.journal.get(pictures)
         if self.cache is not None and self._fingerprint:
-            known |= self.cache.get([key for key in keys if key not in known])
-        return known
+            known |= self.cache.get([key for key in pictures if key not in known])
+        return {key: told for key, told in known.items() if is_usable(told, pictures[key], len(self.detector.names))}
 
     def _prepare(self, batch: list[_Ask]) -> tuple[list[_Ask], list[Any]]:
         """Render and charge ``batch``: what may really be sent, and its images."""
@@ -376,6 +377,7 @@ class Pump:
         for ask, image, answer in zip(flight.asks, flight.images, answers, strict=True):
             if isinstance(answer, BudgetSpent):  # the case stays open: a larger budget resumes it
                 self.spent = True
+                self.stats["queries"] -= self.budget is None  # an endpoint did not send it
             else:
                 checked.append((ask, self._check(ask.request, image, answer, self.stats)))
         fresh = {ask.key: answer for ask, answer in checked if ask.key and isinstance(answer, Detections)}

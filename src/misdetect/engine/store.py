@@ -12,8 +12,9 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
+from misdetect.engine.cache import SUFFIXES, is_sound
 from misdetect.engine.parts import Part, look, number_of, part_files, ranges, survey, unfinished_files, write_part
 from misdetect.engine.requests import Case, Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
@@ -49,7 +51,7 @@ class Run:
         self.new = False
         self.repaired: tuple[str, ...] = ()
         self._schema: pa.Schema | None = None
-        self._lock: IO[str] | None = None
+        self._lock: FileIO | None = None
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
         self._buffer: list[Finished] = []
@@ -122,6 +124,11 @@ class Run:
             write_about(self.path, self.about)
         for part in self._survey()[1]:
             moved += self._move_away(part)
+        if not is_sound(self.path / JOURNAL):
+            for suffix in SUFFIXES:
+                moved += self._move_away(self.path / (JOURNAL + suffix))
+        if os.path.lexists(self.path / DOCUMENT) and not (self.path / DOCUMENT).is_file():
+            moved += self._move_away(self.path / DOCUMENT)
         if moved:
             self.repaired = (f"{', '.join(moved)} could not be used and went to {self.path / DAMAGED}.",)
 
@@ -230,7 +237,7 @@ class Run:
 
     def discard(self) -> None:
         """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        journal = (JOURNAL + suffix for suffix in ("", "-wal", "-shm"))
+        journal = (JOURNAL + suffix for suffix in SUFFIXES)
         own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
         for path in (*part_files(self.path / PARTS), *own):
             path.unlink(missing_ok=True)
@@ -316,12 +323,13 @@ class Run:
         return f"{path} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
 
     def _take_lock(self) -> None:
-        self._lock = open(self.path / LOCK, "w")  # noqa: SIM115 - held until close
+        # neither what a link in a stranger's folder points to, nor a pipe that nobody reads
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._lock = os.fdopen(os.open(self.path / LOCK, flags, 0o666), "rb", buffering=0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.close()
-            self._lock = None
+            self._release()
             raise RunBusy(
                 f"{self.path} is being written by another process; wait for it, or choose another --out."
             ) from None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from misdetect.engine.backend import Asking
+from misdetect.engine.backend import Asking, problems_of, requests_of
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Finished, Study
 from misdetect.errors import DetectorFailed, MisdetectError
@@ -103,7 +103,7 @@ def _work(parent: "Connection[Any, Any]", study: Study, make_detector: Callable[
             for finished in pump.run(line):
                 line.add(finished)
             line.send()
-            line.say("end", (pump.stats, pump.spent))
+            line.say("end", (pump.stats + requests_of(pump.detector), pump.spent, problems_of(pump)))
         except MisdetectError as error:
             line.say("failed", error)
         except SystemExit as error:
@@ -236,6 +236,7 @@ class Workers:
         elif kind == "end":
             self.stats.update(content[0])
             self.spent = self.spent or content[1]
+            self.notes += tuple(note for note in content[2] if note not in self.notes)
             self._workers.remove(worker)
             worker.end()
 

@@ -14,10 +14,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from misdetect.data.coco_json import parse, read_bytes
 from misdetect.data.cutouts import Cutout
 from misdetect.data.faults import BadRecord, Malformed
 from misdetect.data.images import ImageCorrupt, ImageMissing, inside, pixel_limit
+from misdetect.data.untrusted import parse, read_bytes
 from misdetect.picture import Pixels
 from misdetect.pools.sheet import sheet
 

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from misdetect.boxes import SIDES
+from misdetect.files import write_atomically
 from misdetect.picture import Pixels
 from misdetect.report.figures import colour, enlarged, stacked, titled, with_boxes
 
@@ -254,7 +255,7 @@ def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
     figure.update_yaxes(autorange="reversed", row=1, col=1)
     figure.update_layout(barmode="group", template="plotly_white", height=1100, title="Misses, side by side")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+    write_atomically(path, figure.to_html(include_plotlyjs=True, full_html=True, div_id="comparison").encode())
     return path
 
 
@@ -287,7 +288,7 @@ def sankey_page(document: Mapping[str, Any], path: Path) -> Path:
     )
     figure.update_layout(title=f"TIDE type (left) and mechanism (right) of {document['missed']} missed objects")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(figure.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+    write_atomically(path, figure.to_html(include_plotlyjs=True, full_html=True, div_id="sankey").encode())
     return path
 
 

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from misdetect.boxes import Floats, Ints
+from misdetect.files import write_atomically
 from misdetect.picture import Pixels
 
 _PALETTE = np.array(
@@ -163,5 +164,5 @@ def save_png(path: Path, image: Pixels) -> Path:
     done, data = cv2.imencode(".png", np.ascontiguousarray(image[:, :, ::-1]))
     if not done:
         raise OSError(f"cannot encode {path}")
-    path.write_bytes(data.tobytes())
+    write_atomically(path, data.tobytes())
     return path

@@ -5,6 +5,7 @@ ledger rows and as headline numbers. ``Kind`` holds these together; ``KINDS`` is
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import Outcome, Progress, joint_budget, run_study
-from misdetect.engine.backend import Asking
+from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, MisdetectError, RunMismatch
@@ -154,7 +155,9 @@ def run_kind(
     )
     if kind.after is not None and outcome.run.finished:
         kind.after(study, detector, outcome.run, settings, asking)
-    return study, outcome
+    counts = Counter(outcome.stats)
+    counts.update(requests_of(detector))
+    return study, replace(outcome, stats=counts)
 
 
 def document_of(run: Run) -> Document:

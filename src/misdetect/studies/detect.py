@@ -1,7 +1,7 @@
 """``detect``: the plainest study. One case per image, one row per detection; what every other study is built like."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from misdetect.boxes import SIDES, sides
-from misdetect.data.dataset import Dataset
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
-from misdetect.files import write_atomically
+from misdetect.files import whole_file
 from misdetect.labels import join_labels
 from misdetect.protocols import Detector
 from misdetect.studies.contract import Document, Headline, Kind, Running
+
+_AT_ONCE = 10_000
+"""Rows of a run that are in memory while results are written."""
+_IN_ORDER = f"SELECT image, label, score, {', '.join(SIDES)}, mask FROM rows ORDER BY case_index, row"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,36 +127,58 @@ def rebuild(run: Run, data: Dataset) -> DetectStudy:
 DETECT = Kind("detect", DetectSettings, prepare, document, ledger, sentences, numbers, rebuild)
 
 
-def coco_results(run: Run, data: Dataset) -> list[dict[str, Any]]:
-    """COCO result records of ``run``, in the order of ``data``.
+class CocoResults:
+    """COCO result records of a run of detect, in the order of ``data``: a sequence that is read from the run's parts
+    each time, a few at a time, since there may be millions.
 
     Detections of classes that the data does not have are left out. Data without any classes gets the detector's labels,
     counted from 1.
     """
-    detector = run.about["identity"]["detector"]
-    own = {name: i for i, name in reversed(list(enumerate(detector["names"])))}
-    to_data = join_labels(detector["names"], data.names, detector["spec"] or "the detector", data.spec)
-    images = {sample.id: sample for sample in data}
-    records = []
-    for row in run.table().to_pylist():
-        number = own[row["label"]]
-        label = int(to_data[number])
-        if data.names and label < 0:
-            continue
-        sample = images[row["image"]]
+
+    def __init__(self, run: Run, data: Dataset) -> None:
+        self._run, self._data = run, data
+        detector = run.about["identity"]["detector"]
+        to_data = join_labels(detector["names"], data.names, detector["spec"] or "the detector", data.spec)
+        self._category: dict[str, int] = {}
+        for number, (name, label) in enumerate(zip(detector["names"], to_data.tolist(), strict=True)):
+            if label >= 0 or not data.names:
+                self._category.setdefault(name, data.category_ids[label] if data.names else number + 1)
+        counted = run.query("SELECT label, count(*) AS n FROM rows GROUP BY label").to_pylist()
+        self._length: int = sum(row["n"] for row in counted if row["label"] in self._category)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        images = {sample.id: sample for sample in self._data}
+        for batch in self._run.batches(_IN_ORDER, _AT_ONCE):
+            for row in batch.to_pylist():
+                if row["label"] in self._category:
+                    yield self._record(row, images[row["image"]])
+
+    def _record(self, row: dict[str, Any], sample: Sample) -> dict[str, Any]:
         x0, y0, x1, y1 = (row[name] for name in SIDES)
         record = {
             "image_id": sample.image_id,
-            "category_id": data.category_ids[label] if data.names else number + 1,
+            "category_id": self._category[row["label"]],
             "bbox": [round(x0, 3), round(y0, 3), round(x1 - x0, 3), round(y1 - y0, 3)],
             "score": round(row["score"], 6),
         }
         if row["mask"] is not None:
             record["segmentation"] = {"size": [sample.height, sample.width], "counts": row["mask"]}
-        records.append(record)
-    return records
+        return record
 
 
-def write_results(path: Path, records: list[dict[str, Any]]) -> None:
+def coco_results(run: Run, data: Dataset) -> CocoResults:
+    """COCO result records of ``run``."""
+    return CocoResults(run, data)
+
+
+def write_results(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write COCO results, one record a line, whole or not at all."""
-    write_atomically(path, ("[" + ",\n".join(json.dumps(record) for record in records) + "]\n").encode())
+    with whole_file(path) as file:
+        before = b"["
+        for record in records:
+            file.write(before + json.dumps(record).encode())
+            before = b",\n"
+        file.write(b"[]\n" if before == b"[" else b"]\n")

@@ -282,10 +282,41 @@ def _family_of(folder: Path) -> Family:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise BadSpec(f"{path} is not readable JSON: {_sentence(error)}.") from None
+    for name, value in _walk(config):
+        if name in _KERNELS and "/" in str(value):
+            raise BadWeights(
+                f"{path}: {name} names code to be fetched ({str(value)[:60]}), which is refused; remove it."
+            )
     kind = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise BadSpec(f"{path}: model_type is {kind!r}; supported are {', '.join(FAMILIES)}.")
     return FAMILIES[kind]
+
+
+_KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "kernel", "kernels")
+"""Entries of a configuration that can name kernels to be fetched. What ``auto_map`` names is never loaded: the classes
+are transformers' own."""
+
+
+def _walk(config: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every entry of a configuration, also of those within it."""
+    if isinstance(config, dict) and depth < 20:
+        for name, value in config.items():
+            yield str(name), value
+            yield from _walk(value, depth + 1)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """The hub is not asked, whatever a configuration names: a backbone, a kernel, a newer version."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def _read_module(folder: Path, family: Family) -> nn.Module:
@@ -299,11 +330,12 @@ def _read_module(folder: Path, family: Family) -> nn.Module:
             )
         raise BadWeights(f"{folder} has no model.safetensors.")
     transformers = transformers_package()
-    with _quiet(transformers):
+    with _quiet(transformers), _offline():
         try:
             module, found = model_class(family.architecture).from_pretrained(
                 folder,
                 local_files_only=True,
+                trust_remote_code=False,
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # so that the complaint can name them

@@ -86,6 +86,10 @@ class HttpDetector:
             for body, image in zip(bodies, encoded, strict=True)
         ]
 
+    def counted(self) -> dict[str, int]:
+        """``requests`` since this was last asked, that for class names among them, and those that were ``retried``."""
+        return self.transport.counted()
+
     def close(self) -> None:
         """Close connections and the background thread; a later ``detect`` opens them again."""
         self.transport.close()

@@ -99,6 +99,7 @@ class Transport:
         self._rng = rng or random.Random()
         self._lock = threading.Lock()
         self._line: _Line | None = None
+        self._made = self._repeated = 0  # changed by the loop's thread alone
 
     def __getstate__(self) -> dict[str, Any]:
         return {"url": self.url, "policy": self.policy, "auth": self.auth, "headers": self.headers}
@@ -123,6 +124,12 @@ class Transport:
         except BaseException:
             work.cancel()
             raise
+
+    def counted(self) -> dict[str, int]:
+        """``requests`` made by this process since this was last asked, and how many of them were ``retried`` ones."""
+        made, repeated = self._made, self._repeated
+        self._made, self._repeated = self._made - made, self._repeated - repeated
+        return {"requests": made, "retried": repeated}
 
     def close(self) -> None:
         """Close connections and stop the background thread; the next exchange starts them again."""
@@ -171,6 +178,8 @@ class Transport:
                     except BudgetSpent as spent:
                         last = f" {self.failed(f'last gave {again.reason}')}" if again else ""
                         return BudgetSpent(f"{spent}{last}")
+                    self._made += 1
+                    self._repeated += attempt > 0
                     outcome = await self._attempt(line.client, request)
                     if not isinstance(outcome, Again):
                         return outcome

@@ -56,6 +56,6 @@ class Predictions:
             )
         detector = run.about["identity"]["detector"]
         fingerprint = digest(run.about["id"], sorted(run.failed()))
-        results = results_of(coco_results(run, data), run.path, fingerprint)
+        results = results_of(list(coco_results(run, data)), run.path, fingerprint)
         stored = StoredPredictions(results, spec=detector["spec"] or "")
         return cls(detector["spec"], fingerprint, tuple(detector["names"]), stored)

@@ -1,0 +1,87 @@
+"""Files that a stranger may have written: their bytes, and JSON and YAML in them, in bounded time and memory.
+
+What a parser would accept and everybody later would stumble over is refused here: text that is no Unicode, whole
+numbers of thousands of digits, YAML that refers to itself, nesting without end. Nothing here knows what a file means.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from misdetect.data.faults import Malformed
+from misdetect.files import LARGEST, read_regular
+
+_MAX_YAML: Final = 1 << 20
+_MAX_DEPTH: Final = 64
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times as fast
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_bytes(path: Path, *, what: str, largest: int = LARGEST) -> bytes:
+    """The bytes of a file that the user named."""
+    try:
+        return read_regular(path, largest)
+    except FileNotFoundError:
+        raise Malformed(f"{path} does not exist; expected {what}.") from None
+    except (OSError, ValueError) as error:  # a name may hold what no file's name may
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Malformed(f"{path} cannot be read ({why}); expected {what}.") from error
+
+
+def read_json(path: Path, *, what: str) -> tuple[Any, bytes]:
+    """The parsed JSON file and its bytes; every way in which it is not JSON is ``Malformed``."""
+    data = read_bytes(path, what=what)
+    return parse(data, path), data
+
+
+def parse(data: bytes, path: Path) -> Any:
+    """JSON from untrusted bytes."""
+    try:
+        content = json.loads(data)
+    except RecursionError:
+        raise Malformed(f"{path} is nested too deeply to be an annotation file.") from None
+    except ValueError as error:  # also a number of thousands of digits, or text that is not UTF-8
+        raise Malformed(f"{path} is not valid JSON: {error}.") from None
+    # a surrogate is written as \ud800, or as bytes that start with ED: hardly a file needs the closer look
+    if b"\\u" in data or b"\xed" in data:
+        _refuse_oddities(content, path)
+    return content
+
+
+def parse_yaml(data: bytes, path: Path) -> Any:
+    """YAML from untrusted bytes. Aliases let a short file stand for an endless one; no list of classes needs them."""
+    if len(data) > _MAX_YAML:
+        raise Malformed(f"{path} has {len(data)} bytes; expected a short yaml.")
+    depth = 0
+    try:
+        for event in yaml.parse(data, Loader=_Loader):
+            if isinstance(event, yaml.AliasEvent):
+                raise Malformed(f"{path} uses yaml aliases (*name), which it does not need; write them out.")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:
+                raise Malformed(f"{path} is not valid yaml: it is nested too deeply.")
+        content = yaml.load(data, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, AttributeError) as error:  # PyYAML's own slips too
+        if isinstance(error, Malformed):
+            raise
+        raise Malformed(f"{path} is not valid yaml: {(str(error).splitlines() or ['no reason given'])[0]}.") from None
+    _refuse_oddities(content, path)
+    return content
+
+
+def _refuse_oddities(content: Any, path: Path) -> None:
+    """Refuse text that is no Unicode, and whole numbers of more than 300 digits, anywhere in ``content``."""
+    left = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple, set)):
+            left += value
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            raise Malformed(f"{path} holds text that is not valid Unicode: {value!r:.60}.")
+        elif type(value) is int and value.bit_length() > 1000:
+            raise Malformed(f"{path} holds a whole number of {value.bit_length()} bits.")
