@@ -34,6 +34,7 @@ KINDS = {
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",
+    "verify": "misdetect.studies.verify:VERIFY",
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
@@ -106,7 +107,8 @@ class Kind:
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it.
+    its own inside the run's, where ``document`` finds it. ``stored(spec, data, settings)``, of a study that needs no
+    model: what stands for the detector where stored predictions are given, and the settings that are left.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Kind:
     compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
+    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
 
 
 def kind_of(study: str) -> Kind:
