@@ -62,8 +62,9 @@ def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Ru
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
     kind = kind_of(name)
     if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
-        source: str | Dataset = load_data(data)
-        model, settings = kind.stored(detector, source, settings)
+        stored = load_data(data)
+        source: str | Dataset = stored
+        model, settings = kind.stored(detector, stored, settings)
     else:
         model = load_detector(detector, _known_names(detector, settings.out))
         source = data if isinstance(data, str) else load_data(data, model.names)

@@ -123,7 +123,7 @@ class Verified:
         columns = np.stack([there & hit, there, ~there & hit, ~there], axis=1).astype(np.float64)
         place = self.parts.image * labels + self.parts.label
         sums = [np.bincount(place, column, minlength=images * labels) for column in columns.T]
-        return np.stack(sums, axis=1).reshape(images, labels, 4)
+        return np.stack(sums, axis=1).astype(np.float64).reshape(images, labels, 4)
 
 
 def recalls(counts: Floats) -> tuple[Floats, Floats]:
@@ -173,4 +173,5 @@ def mean_boxes(label: Ints, boxes: Floats, sizes: Floats, labels: int) -> Floats
     share = boxes / np.concatenate([sizes, sizes], axis=1)
     seen = np.bincount(label, minlength=labels)
     sums = np.stack([np.bincount(label, column, minlength=labels) for column in share.T], axis=1)
-    return np.divide(sums, seen[:, None], out=np.full((labels, 4), np.nan), where=seen[:, None] > 0)
+    means: Floats = np.divide(sums, seen[:, None], out=np.full((labels, 4), np.nan), where=seen[:, None] > 0)
+    return means

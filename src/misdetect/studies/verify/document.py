@@ -8,6 +8,7 @@ import numpy as np
 from misdetect.boxes import Bools, Floats
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
+from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.parts import IOUS, SCORES, Verified
 from misdetect.studies.contract import Document, Headline
@@ -160,7 +161,7 @@ def _cost(table: Table, name: str) -> dict[str, Any]:
     tallies = [rest.tally(each, table.images, len(table.names)).sum(axis=1) for each in (score, how.score)]
     saved = np.tensordot(table.draws, metrics.costs(tallies[1], *prices) - metrics.costs(tallies[0], *prices), axes=1)
     drawn = np.tensordot(table.draws, (~metrics.halves(table.images, how.seed)).astype(np.float64), axes=1)
-    low, high = metrics.interval(saved / np.maximum(drawn, 1), how.confidence)
+    low, high = interval(saved / np.maximum(drawn, 1), how.confidence)
     return {
         **found,
         "score": score,
@@ -276,8 +277,8 @@ def sentences(document: Document) -> list[str]:
     shares = [(name, each) for name, each in document["causes"].items() if each["count"]]
     if shares:
         ranked = sorted(shares, key=lambda item: -item[1]["count"])
-        words = (f"{name} {100 * each['share']:.0f} %" for name, each in ranked)
-        told.append(f"Hallucinations hang on: {', '.join(words)}.")
+        causes_told = (f"{name} {100 * each['share']:.0f} %" for name, each in ranked)
+        told.append(f"Hallucinations hang on: {', '.join(causes_told)}.")
     return [*told, *document["notes"]]
 
 

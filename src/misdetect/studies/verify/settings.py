@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from misdetect.compose.cover import Filling
+from misdetect.detections import STATES
 from misdetect.errors import BadSpec
 from misdetect.settings import RUNNING, VIEW, Heading, Number, Range, Share
 from misdetect.studies.contract import Running
 
-KNOWN = ("intact", "damaged", "absent", "occluded")
-"""DelftBikes' states."""
 _STATES, _RULES, _PRICES = Heading("States of parts"), Heading("What counts as detected"), Heading("What mistakes cost")
 _CAUSES, _RESULTS = Heading("Why parts are hallucinated"), Heading("Results")
 
@@ -64,7 +63,7 @@ class VerifySettings(Running):
             return "missing"
         if state in self.ignored:
             return "ignored"
-        return "present" if state in self.present or state in KNOWN else None
+        return "present" if state in self.present or state in STATES else None
 
     @property
     def false_present_price(self) -> float:

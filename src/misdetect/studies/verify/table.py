@@ -87,7 +87,8 @@ class Table:
         what is detected of them are false positives, as in the paper's test."""
         there = np.flatnonzero(~self.parts.missing)
         first = np.searchsorted(self.parts.image, np.arange(self.images))
-        rows = tuple(ImageRow(str(i), i, *map(int, self.sizes[at])) for i, at in enumerate(first.tolist()))
+        sizes = self.sizes[first].astype(int).tolist()
+        rows = tuple(ImageRow(str(i), i, width, height) for i, (width, height) in enumerate(sizes))
         boxes = self.parts.boxes[there]
         truth = TruthColumns(
             images=rows,
