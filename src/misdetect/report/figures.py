@@ -132,11 +132,12 @@ def curve(
     title: str,
     across: str,
     size: tuple[int, int] = (560, 340),
+    beside: bool = False,
 ) -> Pixels:
-    """A plain chart of ``lines`` (name, x values, y values), both axes from 0."""
+    """A plain chart of ``lines`` (name, x values, y values), both axes from 0; their names stand in it or ``beside``."""
     width, height = size
     left, top, right, bottom = 52, 34, width - 16, height - 44
-    canvas = np.full((height, width, 3), 255, dtype=np.uint8)
+    canvas = np.full((height, width + 210 * beside, 3), 255, dtype=np.uint8)
     most_x = max((max(xs) for _, xs, _ in lines if len(xs)), default=1) or 1
     most_y = 1.05 * max((max(ys) for _, _, ys in lines if len(ys)), default=1) or 1
     for tick in np.linspace(0, 1, 5):
@@ -152,7 +153,8 @@ def curve(
         cv2.polylines(canvas, [np.array(points, dtype=np.int32)], False, colour(number), 2, cv2.LINE_AA)
         for point in points:
             cv2.circle(canvas, point, 3, colour(number), -1, cv2.LINE_AA)
-        cv2.putText(canvas, name, (right - 190, top + 14 + 16 * number), _FONT, 0.42, colour(number), 1, cv2.LINE_AA)
+        at = right + 14 if beside else right - 190
+        cv2.putText(canvas, name, (at, top + 14 + 16 * number), _FONT, 0.42, colour(number), 1, cv2.LINE_AA)
     cv2.putText(canvas, title, (left, 18), _FONT, 0.48, _BLACK, 1, cv2.LINE_AA)
     cv2.putText(canvas, across, (left, height - 8), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
     return canvas

@@ -6,11 +6,12 @@ a hallucination hangs on, ``document`` and ``causes`` are what a run says, ``led
 """
 
 from misdetect.studies.contract import Kind
+from misdetect.studies.verify.compare import compare
 from misdetect.studies.verify.document import document, numbers, sentences
 from misdetect.studies.verify.ledger import ledger
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.study import VerifyStudy, prepare, rebuild, stored
 
-VERIFY = Kind("verify", VerifySettings, prepare, document, ledger, sentences, numbers, rebuild, stored=stored)
+VERIFY = Kind("verify", VerifySettings, prepare, document, ledger, sentences, numbers, rebuild, compare, stored=stored)
 
 __all__ = ["VERIFY", "VerifySettings", "VerifyStudy"]

@@ -67,7 +67,7 @@ class Context:
         found = hallucinations(self.looked)
         if not found:
             return []
-        whole: dict[str, Picture] = {MOVED: self.moved, FLIPPED: Flipped(self.looked.sample)}
+        whole: dict[str, Picture] = {MOVED: self.moved, FLIPPED: self.flipped}
         edits = [self.edits(each) for each in found]
         pictures = [*whole.values(), *(picture for views in edits for picture in views.values())]
         answers = iter((yield [Detect(picture) for picture in pictures]))
@@ -205,6 +205,11 @@ class Context:
         way = max(room, key=lambda each: room[each] - steps[each])
         return Moved(self.looked.sample, (way[0] * steps[way], way[1] * steps[way]))
 
+    @cached_property
+    def flipped(self) -> Flipped:
+        """Everything mirrored."""
+        return Flipped(self.looked.sample)
+
     # The verdicts.
 
     def _judged(
@@ -215,7 +220,7 @@ class Context:
         label, score = int(looked.labels[each.part]), float(looked.found.scores[each.detection])
         after: dict[str, float | None] = {name: self._best(told[name], label, before) for name in views}
         stayed: dict[str, float | None] = {}
-        for name, picture in ((MOVED, self.moved), (FLIPPED, Flipped(looked.sample))):
+        for name, picture in ((MOVED, self.moved), (FLIPPED, self.flipped)):
             after[name], stayed[name] = self._followed(shared[name], label, before, picture)
         cause, reason = cause_of(score, after, stayed[MOVED], self.how.score)
         _, overlap = looked.partners

@@ -45,6 +45,18 @@ def document(run: Run) -> Document:
     return {**found, "notes": _notes(found, run)}
 
 
+def figures_of(table: Table) -> Document:
+    """What the figures of several runs need of each."""
+    ap = table.average_precision[0] if table.images else ()
+    return {
+        "missing": int(table.parts.missing.sum()),
+        "score": table.how.score,
+        "missing_recall_curve": _missing_recall_curve(table),
+        "f_vv_curve": _f_vv_curve(table, WITH),
+        "AP": {name: _plain(value) for name, value in zip(table.names, ap, strict=True)},
+    }
+
+
 def _states(table: Table) -> dict[str, dict[str, float]]:
     counts = Counter(table.states.tolist())
     return {state: {"count": n, "share": n / counts.total()} for state, n in sorted(counts.items())}
