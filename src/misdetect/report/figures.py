@@ -134,7 +134,7 @@ def curve(
     size: tuple[int, int] = (560, 340),
     beside: bool = False,
 ) -> Pixels:
-    """A plain chart of ``lines`` (name, x values, y values), both axes from 0; their names stand in it or ``beside``."""
+    """A plain chart of ``lines`` (name, x values, y values), both axes from 0; names stand in it or ``beside``."""
     width, height = size
     left, top, right, bottom = 52, 34, width - 16, height - 44
     canvas = np.full((height, width + 210 * beside, 3), 255, dtype=np.uint8)
