@@ -21,6 +21,8 @@ KEEPS = {"covered": 0.8, "moved": 0.8, "patched": 0.8, "control": 0.8}
         ({"covered": 0.0, "control": 0.2}, None, ("none", "fragile")),
         ({"covered": 0.49, "control": None}, None, ("context", "gone")),
         ({"covered": None, "patched": None, "moved": None}, None, ("none", "untested")),
+        ({"patched": None}, None, ("none", "untested")),
+        ({"patched": None, "covered": 0.1}, None, ("context", "gone")),
         ({"flipped": 0.0}, None, ("none", "steady")),
     ],
 )

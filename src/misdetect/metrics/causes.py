@@ -20,16 +20,14 @@ def cause_of(before: float, after: Mapping[str, float | None], stayed: float | N
     ``after``: its score under each edit (``None``: the edit could not be made; 0: nothing is left). An edit ends it if
     less than ``score`` is left. The cause is what was taken away by the edit that ends it with the largest loss.
     ``stayed``: what is detected at the old place in the frame, where everything else moved. "none": no edit ends it
-    (steady), the control does too (fragile), or no edit could be made (untested).
+    (steady), the control does too (fragile), or none does but not all could be made (untested).
     """
     known = {cause: value for cause, edit in EDITS.items() if (value := after.get(edit)) is not None}
-    if not known:
-        return NONE, UNTESTED
     control = after.get(CONTROL)
     if control is not None and control < score:
         return NONE, FRAGILE
     ending = [cause for cause, value in known.items() if value < score]
     if not ending:
-        return NONE, STEADY
+        return NONE, STEADY if len(known) == len(EDITS) else UNTESTED
     cause = max(ending, key=lambda each: before - known[each])  # the first of equals
     return cause, STAYS if cause == POSITION and stayed is not None and stayed >= score else GONE

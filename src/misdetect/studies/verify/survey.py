@@ -90,7 +90,7 @@ def _refuse(
     if twice:
         image, part, count = twice[0]
         raise BadData(
-            f"{data.spec}: {len(twice)} times an image has a part more than once (first: {part!r} {count} times in "
+            f"{data.spec}: a part is annotated more than once in an image, {len(twice)} times in all (first: {part!r} {count} times in "
             f"image {image!r}); a part is verified once per image, so give each its own name."
         )
 
