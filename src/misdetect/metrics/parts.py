@@ -42,7 +42,8 @@ class Parts:
     missing: Bools
 
     def __post_init__(self) -> None:
-        if len(np.unique(np.stack([self.image, self.label], axis=1), axis=0)) < len(self.image):
+        own = np.sort(self.image * (int(self.label.max(initial=0)) + 1) + self.label)
+        if (own[1:] == own[:-1]).any():
             raise BadArray("Expected every part at most once per image. Got one twice.")
 
     def __len__(self) -> int:
@@ -63,13 +64,13 @@ class Found:
         """The detections ``image``, ``label``, ``scores`` ``[D]`` and ``boxes`` ``[D, 4]``, each with its part."""
         if not len(parts):
             return cls(np.full(len(image), -1), np.zeros(len(image)), scores)
-        classes = int(max(parts.label.max(), label.max(initial=0))) + 1
-        own = parts.image * classes + parts.label
-        order = np.argsort(own)
-        wanted = image * classes + label
-        place = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
-        part = np.where(own[place] == wanted, place, -1)
-        overlap = overlap_of_pairs(boxes, parts.boxes[place], np.zeros(len(boxes), np.bool_))
+        images, labels = (
+            int(max(a.max(), b.max(initial=0))) + 1 for a, b in ((parts.image, image), (parts.label, label))
+        )
+        rows = np.full(images * labels, -1)
+        rows[parts.image * labels + parts.label] = np.arange(len(parts))
+        part = rows[image * labels + label]
+        overlap = overlap_of_pairs(boxes, parts.boxes[part], np.zeros(len(boxes), np.bool_))
         return cls(part, np.where(part >= 0, overlap, 0.0), scores)
 
     def best_score(self, parts: int, least: ArrayLike) -> Floats:

@@ -90,8 +90,8 @@ def _refuse(
     if twice:
         image, part, count = twice[0]
         raise BadData(
-            f"{data.spec}: a part is annotated more than once in an image, {len(twice)} times in all (first: {part!r} {count} times in "
-            f"image {image!r}); a part is verified once per image, so give each its own name."
+            f"{data.spec}: a part is annotated more than once in an image, {len(twice)} times in all (first: {part!r} "
+            f"{count} times in image {image!r}); a part is verified once per image, so give each its own name."
         )
 
 
