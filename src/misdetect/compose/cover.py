@@ -15,13 +15,13 @@ from misdetect.picture import Picture, Pixels, digest
 Filling = Literal["inpaint", "grey"]
 _GREY = 114
 """As detectors pad with it, most of them know it as nothing."""
-_RADIUS = 3
+_RADIUS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Covered:
     """``base`` without the pixels of ``mask`` (``[H, W]`` bool): grey, or inpainted from the edge of the mask inwards
-    (Telea's fast marching, which leaves no edges but no texture either)."""
+    (by OpenCV's Navier-Stokes method, which leaves no edges but no texture either)."""
 
     base: Picture = field(repr=False)
     mask: Bools = field(repr=False)
@@ -37,7 +37,7 @@ class Covered:
             raise BadArray(f"Expected a mask of the picture's size {image.shape[:2]}. Got {self.mask.shape}.")
         if self.filling == "inpaint":
             return np.asarray(
-                cv2.inpaint(np.ascontiguousarray(image), self.mask.view(np.uint8), _RADIUS, cv2.INPAINT_TELEA)
+                cv2.inpaint(np.ascontiguousarray(image), self.mask.view(np.uint8), _RADIUS, cv2.INPAINT_NS)
             )
         covered = image.copy()
         covered[self.mask] = _GREY
