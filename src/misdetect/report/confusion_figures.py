@@ -108,7 +108,7 @@ def _finished(figure: Figure, title: str, words: str) -> Figure:
     figure.suptitle(title, fontsize=11, y=1 - 0.1 / high)
     figure.text(0.5, 0.06 / high, words, ha="center", va="bottom", fontsize=7.5)
     with _any_letters():
-        figure.tight_layout(rect=(0, (0.16 + 0.14 * (1 + words.count("\n"))) / high, 1, 1 - 0.1 / high))
+        figure.tight_layout(rect=(0, (0.16 + 0.15 * (1 + words.count("\n"))) / high, 1, 1 - 0.1 / high))
     return figure
 
 
@@ -155,7 +155,7 @@ def _matrix(
                 axes.text(x, row, text, ha="center", va="center", fontsize=7.5, color=ink)
     axes.set_xlim(-0.5, n + 1.9)
     axes.set_ylim(n + 0.5, -0.5)
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="N")
     axes.set_xticks([*range(n + 1), n + 1.35], columns, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_yticks(range(n + 1), rows, fontsize=8)
     axes.tick_params(length=0)
