@@ -16,8 +16,9 @@ from misdetect.errors import BadSpec, DetectorFailed
 Array = NDArray[Any]
 
 
-class Found(NamedTuple):
-    """What a decoder found in one image: ``boxes`` ``[K, 4]`` xyxy, network pixels; ``scores``, ``labels`` ``[K]``."""
+class Readout(NamedTuple):
+    """What a decoder read in the outputs for one image: ``boxes`` ``[K, 4]`` xyxy, network pixels; ``scores``,
+    ``labels`` ``[K]``."""
 
     boxes: Floats
     scores: Floats
@@ -45,7 +46,7 @@ class Decoder(Protocol):
 
     def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]: ...
 
-    def decode(self, outputs: Sequence[Array]) -> Found: ...
+    def decode(self, outputs: Sequence[Array]) -> Readout: ...
 
 
 class PerImage:
