@@ -60,7 +60,7 @@ def test_what_is_left_over_is_listed_both_ways_with_the_nearest():
     said = " ".join(told(found))
     assert "2 classes of the data" in said
     assert "traffic light (traffic lights?), moon" in said
-    assert "1 classes of the detector" in said
+    assert "1 class of the detector that the data does not have" in said
     assert told(joining(["cat"], ["cat"])) == []
 
 

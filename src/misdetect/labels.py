@@ -144,13 +144,16 @@ def told(classes: dict[str, Any]) -> list[str]:
     if classes["aliases"]:
         pairs = ", ".join(f"{mine} is {theirs}" for mine, theirs in classes["aliases"])
         found.append(f"classes of other names were joined: {pairs}.")
-    for key, whose, other in (
-        ("only_data", "the data", "the detector does not have; their objects are not counted"),
-        ("only_detector", "the detector", "the data does not have; their detections are not counted"),
+    for key, mine, other, what in (
+        ("only_data", "the data", "the detector", "objects"),
+        ("only_detector", "the detector", "the data", "detections"),
     ):
         names = [each["name"] + (f" ({each['nearest'][0]}?)" if each["nearest"] else "") for each in classes[key]]
         if names and classes["joined"]:
-            found.append(f"{len(names)} classes of {whose} {other}: {_some(names, 8)}.")
+            count = f"{len(names)} class{'es' * (len(names) > 1)} of {mine}"
+            found.append(
+                f"{count} that {other} does not have, so that their {what} are not counted: {_some(names, 8)}."
+            )
     return found
 
 

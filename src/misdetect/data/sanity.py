@@ -108,7 +108,8 @@ def odd_boxes(boxes: Floats, sizes: Floats, where: Where, *, tolerance: float = 
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     gone = known & ((boxes[:, :2] >= sizes) | (boxes[:, 2:] <= 0)).any(axis=1) & ~empty
     over = known & ~gone & ((boxes[:, :2] < -tolerance) | (boxes[:, 2:] > sizes + tolerance)).any(axis=1)
-    small = ~empty & ~gone & known & (boxes[:, 2:] - boxes[:, :2] <= TINY).all(axis=1)
+    in_pixels = (sizes > TINY).all(axis=1)
+    small = ~empty & ~gone & in_pixels & (boxes[:, 2:] - boxes[:, :2] <= TINY).all(axis=1)
     found = []
     kinds = (("box-outside", gone), ("box-over-edge", over), ("box-without-area", empty), ("box-tiny", small))
     for kind, rows in kinds:
