@@ -3,7 +3,7 @@
 A JSON or YAML object ``{"data's name": "detector's name"}``, or lines ``data's name = detector's name``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ _LARGEST = 4 << 20
 def read_renaming(path: Path, names: Sequence[str]) -> dict[str, str]:
     """The new name of each of the data's ``names`` that the file ``path`` mentions."""
     data = read_bytes(path, what="a file that names classes", largest=_LARGEST)
-    read = {".json": parse, ".yaml": parse_yaml, ".yml": parse_yaml}.get(path.suffix.lower(), _lines)
+    read: Callable[[bytes, Path], Any] = {".json": parse, ".yaml": parse_yaml, ".yml": parse_yaml}.get(
+        path.suffix.lower(), _lines
+    )
     pairs = read(data, path)
     if not isinstance(pairs, dict) or not all(
         isinstance(each, str) and each for pair in pairs.items() for each in pair
