@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from misdetect.api import Run, detect, explain, fuzz, scan
+    from misdetect.api import Run, confusion, detect, explain, fuzz, scan
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
@@ -31,6 +31,7 @@ _WHERE = {
     "Truth": "misdetect.detections",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
+    "confusion": "misdetect.api",
     "detect": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
@@ -51,6 +52,7 @@ __all__ = [
     "Truth",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "explain",
     "export",

@@ -10,7 +10,7 @@ from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
 from misdetect.api.run import Run, open_run
 from misdetect.api.score import score
-from misdetect.api.studies import detect, explain, fuzz, scan
+from misdetect.api.studies import confusion, detect, explain, fuzz, scan
 
 __all__ = [
     "Checkup",
@@ -18,6 +18,7 @@ __all__ = [
     "Run",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "explain",
     "export",

@@ -24,6 +24,10 @@ VERBS = {
         "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
         "runs/yolox runs/ssd --out comparison",
     ),
+    "confusion": (
+        "What each object was taken for: the detection confusion matrix, and what is behind its cells.",
+        "--detector zoo:yolox --data rooms:val --out RUN",
+    ),
     "data": (
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
         "coco:instances.json,images=photos",

@@ -29,6 +29,7 @@ from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 
 KINDS = {
+    "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
