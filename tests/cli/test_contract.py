@@ -38,6 +38,7 @@ def commands(world, runs, tmp_path):
     return {
         "checkup": ["checkup", *GLASS, "--out", new],
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
+        "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
         "data": ["data", world.data],
         "detect": world.detect(tmp_path / "out.json"),
         "detectors": ["detectors"],
@@ -94,6 +95,28 @@ BAD = {
     "no such factory": ["detect", "--detector", "python:absent_module:f", "--data", "coco:x", "--out", "o.json"],
     "no such folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "absent/o.json"],
     "out is a folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "."],
+    "no such cell": [
+        "confusion",
+        "--detector",
+        "zoo:yolox",
+        "--data",
+        "rooms:val",
+        "--out",
+        "o",
+        "--cell",
+        "chair,spoon",
+    ],
+    "no such policy": [
+        "confusion",
+        "--detector",
+        "zoo:yolox",
+        "--data",
+        "rooms:val",
+        "--out",
+        "o",
+        "--policy",
+        "worst",
+    ],
     "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
     "no run to replay": ["replay", "absent", "insertion/1"],
     "no run to export": ["export", "absent", "--out", "o"],
@@ -161,7 +184,7 @@ def test_help_waits_for_no_library_that_only_a_verb_needs():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert "misdetect.cli" in loaded
-    assert not loaded & {"pyarrow", "duckdb", "cv2", "scipy", "torch", "httpx", "onnxruntime", "PIL"}
+    assert not loaded & {"pyarrow", "duckdb", "cv2", "scipy", "torch", "httpx", "onnxruntime", "PIL", "matplotlib"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +234,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("verb", ["detect", "explain", "checkup", "scan"])
+@pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup", "scan"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"
@@ -222,7 +245,7 @@ def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path,
     assert not out.exists()
 
 
-@pytest.mark.parametrize("verb", ["detect", "explain", "checkup"])
+@pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup"])
 def test_broken_images_are_bad_input(run, world, tmp_path, verb):
     for photo in world.folder.glob("*.png"):
         photo.write_bytes(b"torn")

@@ -23,6 +23,9 @@ def show(console: Console, document: Document) -> None:
     )
     if (cell := document["cell"]) is not None:
         _show_cell(console, cell)
+        missed = document["missed"].get(cell["actual"])
+        if cell["predicted"] == document["labels"][-1] and missed:
+            console.print(Text(f"{missed} more have no detection at all: --cell {cell['actual']},missed"))
         return
     console.print(Text(", ".join(f"{n} {name}" for name, n in document["outcomes"].items())))
     if len(document["labels"]) - 1 <= _CLASSES:

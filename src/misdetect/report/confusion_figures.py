@@ -7,7 +7,8 @@ photo.
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +107,8 @@ def _finished(figure: Figure, title: str, words: str) -> Figure:
     high = figure.get_figheight()
     figure.suptitle(title, fontsize=11, y=1 - 0.1 / high)
     figure.text(0.5, 0.06 / high, words, ha="center", va="bottom", fontsize=7.5)
-    figure.tight_layout(rect=(0, (0.16 + 0.14 * (1 + words.count("\n"))) / high, 1, 1 - 0.1 / high))
+    with _any_letters():
+        figure.tight_layout(rect=(0, (0.16 + 0.14 * (1 + words.count("\n"))) / high, 1, 1 - 0.1 / high))
     return figure
 
 
@@ -237,7 +239,14 @@ def iou_figure(document: Document) -> Figure:
 def png(figure: Figure) -> bytes:
     """``figure`` as a PNG file."""
     stream = io.BytesIO()
-    with warnings.catch_warnings():  # a font without some script's letters draws boxes; that is no reason to complain
-        warnings.simplefilter("ignore", UserWarning)
+    with _any_letters():
         FigureCanvasAgg(figure).print_figure(stream, format="png", dpi=figure.dpi)
     return stream.getvalue()
+
+
+@contextmanager
+def _any_letters() -> Iterator[None]:
+    """A font that lacks a script's letters draws boxes for them; inside, it does not complain."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        yield
