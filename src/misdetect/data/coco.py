@@ -40,7 +40,9 @@ def load_coco(spec: Spec) -> Dataset:
         warnings.append(Warned("no-image-size", unknown, f"{path}: read from the image files instead"))
     objects, masks, found = _objects(records, path, image_ids, sizes, label_of, polygons)
     root = Path(given) if given else find_images(path, file_names)
-    table = Table(root, file_names, image_ids, sizes, objects, segment=masks)
+    # people open files, so an image is called by its file's name, unless two are called the same
+    called = file_names if len(set(file_names)) == len(file_names) else None
+    table = Table(root, file_names, image_ids, sizes, objects, segment=masks, sample_ids=called)
     return table.dataset(
         spec.text,
         names,

@@ -23,6 +23,7 @@ from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, MisdetectError, RunMismatch
 from misdetect.files import write_atomically
+from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
@@ -182,7 +183,9 @@ def document_of(run: Run) -> Document:
     }
     found = kind_of(run.study).document(run)
     own["settings"] |= found.pop("settings", {})
-    return own | found
+    own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
+    notes = [*told(own["joining"]), *found.get("notes", ())]
+    return own | found | {"notes": notes}
 
 
 def read_document(run: Run) -> Document:
