@@ -17,6 +17,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import MisdetectError
 from misdetect.settings import settings_of
+from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
@@ -80,6 +81,7 @@ def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, .
     return tuple(known["names"]) if known and known["spec"] == detector else None
 
 
+attack = study(AttackSettings, "attack")
 detect = study(DetectSettings, "detect")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")
