@@ -107,8 +107,8 @@ class Kind:
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks, where
-    that is not the detector alone.
+    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
+    where that is not the detector alone.
     """
 
     name: str

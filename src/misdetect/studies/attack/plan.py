@@ -71,4 +71,4 @@ def from_afar(how: AttackSettings) -> list[Attack]:
     if how.where != "outside":
         return []
     main = replace(main_attacks(how)[2], thorough=False)
-    return [replace(main, name=f"outside:{d}", where=replace(where, distance=d)) for d in sorted(set(how.distances))]
+    return [replace(main, name=f"outside:{d}", where=replace(where, distance=d)) for d in how.away]

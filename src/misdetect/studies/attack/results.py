@@ -207,7 +207,11 @@ class Results:
         if not among.any():
             return None, None
         ((low, high),) = rate_intervals(
-            hits[:, None], among[:, None], image, confidence=self.how.confidence, seed=self.how.seed
+            hits[:, None].astype(float),
+            among[:, None].astype(float),
+            image,
+            confidence=self.how.confidence,
+            seed=self.how.seed,
         )
         return float(hits.sum() / among.sum()), [low, high]
 

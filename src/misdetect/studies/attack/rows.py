@@ -219,9 +219,9 @@ def detection_rows(
     if reference is not None:
         factors = factored(inside) and factored(reference)
         shown = _reported(reference, how.score)
-        for name in ABLATIONS[1:] if factors else ABLATIONS[1:3]:
-            made[name] = ablate(reference, inside, name)
-            made[name + REPORTED] = ablate(shown, inside, name)
+        for kind in ABLATIONS[1:] if factors else ABLATIONS[1:3]:
+            made[kind] = ablate(reference, inside, kind)
+            made[kind + REPORTED] = ablate(shown, inside, kind)
         if reference.first is not None and inside.first is not None:
             made[FIRST] = ablate(reference, inside, "r_all", stage=1)
     rows: list[dict[str, Any]] = []

@@ -1,8 +1,7 @@
-"""What can be set of ``attack``: what is attacked, how strongly, where in the image, and how its strength is checked."""
+"""What can be set of ``attack``: what is attacked, how strongly, where in the image, how its strength is checked."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from misdetect.errors import BadSpec
 from misdetect.metrics.mechanisms import Thresholds
@@ -26,9 +25,9 @@ class AttackSettings(Running):
     truth: Annotated[str | None, _WHAT] = None
     """Data spec whose annotations are used, joined by image name."""
     losses: Annotated[tuple[str, ...] | str, _WHAT] = ("cls", "loc")
-    """Losses to raise, of cls, loc, all, cwat (class-aware) and mtd (per image the worse of cls and loc)."""
+    """Losses to raise: cls, loc, all, cwat (class-aware), mtd (per image the worse of cls and loc)."""
     where: Annotated[str, _WHAT] = "image"
-    """Pixels that may change: image, inside (the objects' boxes), outside[:DISTANCE] (px from all of them), patch:WxH."""
+    """Pixels that may change: image, inside (objects' boxes), outside[:DISTANCE] (from all of them), patch:WxH."""
     distances: Annotated[tuple[int, ...] | int, _WHAT] = (8, 16, 32, 64)
     """With --where outside: also attack from at least so many pixels away, and plot success against distance."""
     surrogate: Annotated[str | None, _WHAT] = None
@@ -76,8 +75,8 @@ class AttackSettings(Running):
             )
         if self.alpha == 0:
             raise BadSpec("alpha should be more than 0: steps of no length go nowhere.")
-        if any(distance < 0 for distance in self.distances):
-            raise BadSpec(f"distances should be at least 0. Got {min(self.distances)}.")
+        if any(distance < 0 for distance in self.away):
+            raise BadSpec(f"distances should be at least 0. Got {min(self.away)}.")
         Where.parse(self.where)
         _ = self.thresholds
 
@@ -88,6 +87,11 @@ class AttackSettings(Running):
         return tuple(dict.fromkeys(wanted))  # type: ignore[arg-type]
 
     @property
+    def away(self) -> tuple[int, ...]:
+        """The distances in order."""
+        return tuple(sorted({self.distances} if isinstance(self.distances, int) else set(self.distances)))
+
+    @property
     def step(self) -> float:
         """α."""
         return self.eps / 4 if self.alpha is None else self.alpha
@@ -96,8 +100,3 @@ class AttackSettings(Running):
     def thresholds(self) -> Thresholds:
         """For ``metrics.mechanisms``."""
         return Thresholds(self.loc, self.score)
-
-
-def settings_of(document: Mapping[str, Any]) -> AttackSettings:
-    """The settings of a run, from its ``run.json``."""
-    return AttackSettings.of(document)

@@ -103,7 +103,7 @@ class AttackStudy:
 
     def image_of(self, case: Case) -> str:
         """The image of a case, to name it by if it fails."""
-        return self.data[case.content.image].id
+        return str(self.data[case.content.image].id)
 
     def run(self, case: Case) -> Steps:
         """Look, attack, look again."""
@@ -135,7 +135,7 @@ class AttackStudy:
         if attack.where.by_slope:
             where_steep: tuple[float, Any] = yield Gradient(clean.astype(np.float32), scene.target, "all")
             steep = where_steep[1]
-        mask = attack.where.mask(*clean.shape[:2], scene.truth.boxes, steep)
+        mask = attack.where.mask(clean.shape[0], clean.shape[1], scene.truth.boxes, steep)
         ball, pixels = Ball(clean, attack.eps, mask), int(mask.sum())
         if attack.loss is None or not pixels:
             return None, pixels, ball.rounded(ball.noise(self._dice(scene, -1)) if pixels else ball.clean)

@@ -34,7 +34,7 @@ def verdict(document: Document, losses: Sequence[str]) -> Document:
         says.append(_effect(document, loss))
         parts = document["clsaval"].get(loss)
         if parts:
-            for name, key, through in (("localisation", "r_all", "boxes"), ("classification", "r_idx", "scores")):
+            for name, key in (("localisation", "r_all"), ("classification", "r_idx")):
                 share = _share(parts[key]["AP50"], document["clean"]["AP50"])
                 found[name][loss] = {"verdict": _word(share), "share": share}
             says.append(_parts(document, loss, found))
@@ -56,8 +56,8 @@ def _strength(document: Document, word: str) -> str:
             f"{kind} attack is what attacks of this kind leave."
         )
     return (
-        f"{word[0].upper()}{word[1:]}, at the rung {ladder['rung']!r}: {ladder['says']}. What survives below is no sign "
-        "of strength."
+        f"{word[0].upper()}{word[1:]}, at the rung {ladder['rung']!r}: {ladder['says']}. What survives below says "
+        "nothing for the detector."
     )
 
 
@@ -87,16 +87,16 @@ def _foreground(loss: str, went: Document) -> str:
     most = "the background" if shares["background"] >= shares["other"] else "other classes"
     lead = f"{loss}: foreground is lost to {most}" if shares["right"] < 1 else f"{loss}: no foreground is lost"
     return (
-        f"{lead}: of {total:g} boxes that were reported and still lie on an object, {_percent(shares['background'])} are "
-        f"now called background, {_percent(shares['other'])} another class, {_percent(shares['right'])} are right."
+        f"{lead}: of {total:g} boxes that were reported and still lie on an object, {_percent(shares['background'])} "
+        f"are now called background, {_percent(shares['other'])} another class, {_percent(shares['right'])} are right."
     )
 
 
 def _outside(document: Document, loss: str) -> str:
     entry = document["attacks"][loss]
     return (
-        f"{loss}: of {entry['lost']} lost objects {entry['renamed']} are reported as another class, the rest not at all; "
-        "which part of the detector gives way cannot be seen from outside."
+        f"{loss}: of {entry['lost']} lost objects {entry['renamed']} are reported as another class, the rest not at "
+        "all; which part of the detector gives way cannot be seen from outside."
     )
 
 

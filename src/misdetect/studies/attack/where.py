@@ -47,10 +47,10 @@ class Where:
         if self.kind == "image":
             return np.ones((height, width), np.bool_)
         if self.kind == "inside":
-            return distances(height, width, boxes) == 0
+            return np.asarray(distances(height, width, boxes) == 0)
         if self.kind == "outside":
             away = distances(height, width, boxes)
-            return (away > 0) & (away >= self.distance)
+            return np.asarray((away > 0) & (away >= self.distance))
         assert slope is not None
         return self._patch(np.abs(slope).sum(axis=2, dtype=np.float64))
 
@@ -66,8 +66,8 @@ class Where:
 
 
 def distances(height: int, width: int, boxes: Floats) -> Floats:
-    """Distance ``[H, W]`` of each pixel from the nearest one that a box of ``boxes`` ``[N, 4]`` touches, in pixels: 0 on
-    a box, 1 beside it, infinite where there are no boxes."""
+    """Distance ``[H, W]`` of each pixel from the nearest that one of ``boxes`` ``[N, 4]`` touches, in pixels: 0 on a
+    box, 1 beside it, infinite where there are no boxes."""
     away = np.full((height, width), np.inf)
     across, down = np.arange(width), np.arange(height)
     for x0, y0, x1, y1 in np.asarray(boxes, dtype=np.float64).tolist():
