@@ -10,6 +10,7 @@ from misdetect.report.comparison import check_folder
 from misdetect.studies.contract import Document, data_of
 
 _FIGURES = {
+    "attack": "misdetect.report.attack:draw",
     "explain": "misdetect.report.explain:draw",
     "fuzz": "misdetect.report.fuzz:draw",
     "scan": "misdetect.report.scan:draw",
