@@ -39,7 +39,8 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Value]], title: str, *, heigh
             cv2.rectangle(canvas, (at, round(bottom - value * (bottom - top))), (at + bar - 6, bottom), paint, -1)
             if ends is not None:
                 _whisker(canvas, at + (bar - 6) // 2, [round(bottom - end * (bottom - top)) for end in ends])
-            _put(canvas, f"{value:.2f}".lstrip("0") or "0", (at, round(bottom - value * (bottom - top)) - 4), 0.36)
+            peak = max(value, *(ends or ()))
+            _put(canvas, f"{value:.2f}".lstrip("0"), (at, round(bottom - peak * (bottom - top)) - 4), 0.36)
         _put(canvas, name, (x, bottom + 18))
         x += size + gap
     _put(canvas, title, (8, 16))

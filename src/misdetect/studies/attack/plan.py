@@ -51,9 +51,10 @@ def rungs(how: AttackSettings) -> list[Attack]:
     main = replace(main_attacks(how)[2], thorough=False)
     far = max(FAR, how.eps)
     image = Where("image")
-    few, many, starts = max(1, how.steps // SHORTER), LONGER * how.steps, how.restarts + LONGER
+    few, many, starts = max(2, how.steps // SHORTER), LONGER * how.steps, how.restarts + LONGER
+    wide = max(how.step, 2 * how.eps / few)  # so that few steps lead from any point of the ball to any other
     return [
-        replace(main, name=f"{few} steps", pace=replace(main.pace, steps=few)),
+        replace(main, name=f"{few} steps", pace=replace(main.pace, steps=few, alpha=wide)),
         replace(main, name=f"{many} steps", pace=replace(main.pace, steps=many)),
         replace(main, name=f"{starts} starts", restarts=starts),
         replace(main, name=f"eps {far:g}", eps=far, pace=replace(main.pace, alpha=far / 4), where=image),

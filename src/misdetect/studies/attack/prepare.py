@@ -37,7 +37,9 @@ def prepare(detector: Detector, opened: Opened, settings: AttackSettings, asking
     climbed = _with_right(detector, data, joined, settings, asking)
     surrogate = getattr(detector, "surrogate", None)
     other = rival(detector, settings, data.names) if settings.ladder else None
-    about = {"transfer": other, "surrogate_fingerprint": getattr(surrogate, "fingerprint", None)}
+    if other is not None and other == settings.transfer:
+        transferred(detector, other)  # a user's own choice is refused before anything is written
+    about = {TRANSFER: other, "surrogate_fingerprint": getattr(surrogate, "fingerprint", None)}
     inside = isinstance(detector, Traced)
     return AttackStudy(opened, detector.names, settings, inside=inside, climbed=climbed[: settings.ladder], about=about)
 
@@ -69,9 +71,7 @@ def after(study: AttackStudy, detector: Detector, run: Run, settings: AttackSett
         return
     try:
         both = transferred(detector, other)
-    except (
-        MisdetectError
-    ):  # a user's own choice is refused in ``asked``; one of the zoo that cannot be used is left out
+    except MisdetectError:  # torch is not installed, say: then the ladder does without
         if settings.transfer == other:
             raise
         return
