@@ -19,8 +19,8 @@ class Tiles:
     """Every 16 × 16 tile is a candidate. The mean of its red (green) channel over 128 is how sure the detector is of
     "red" ("green"); the mean of its blue one over 128 shifts the box to the right, 1 px for every 2 colours.
 
-    ``cls`` of an object is -log of its class's score in its tile, ``loc`` half its box's squared shift, each a mean over
-    the objects: both are linear in what an attack changes before they are bent, so the best attack is known.
+    ``cls`` of an object is -log of its class's score in its tile, ``loc`` half its box's squared shift, each a mean
+    over the objects: both are linear in what an attack changes before they are bent, so the best attack is known.
     """
 
     names = NAMES

@@ -108,7 +108,15 @@ def test_mtd_takes_the_image_with_the_larger_total_loss(attacked):
 def test_a_sound_detector_breaks_no_rung(attacked):
     ladder = attacked.document["ladder"]
     assert ladder["verdict"] == STRONG
-    assert [rung["name"] for rung in ladder["rungs"]] == ["noise", "fgsm", "2 steps", "cls", "20 steps", "3 starts", "eps 64"]
+    assert [rung["name"] for rung in ladder["rungs"]] == [
+        "noise",
+        "fgsm",
+        "2 steps",
+        "cls",
+        "20 steps",
+        "3 starts",
+        "eps 64",
+    ]
     assert all(rung["holds"] for rung in ladder["rungs"])
     assert ladder["rungs"][-1]["success"] == 1
     assert ladder["flat"] == 0

@@ -1,4 +1,4 @@
-"""The attacks themselves, without an engine: never outside the ball, the same as a plain loop, uphill, where allowed."""
+"""The attacks themselves, without an engine: never outside the ball, the same as a plain loop, only where allowed."""
 
 import numpy as np
 import pytest
@@ -148,7 +148,9 @@ def test_a_patch_lies_where_the_loss_is_steepest():
     assert Where.parse("patch:500x4").mask(20, 30, np.zeros((0, 4)), slope).sum() == 30 * 4
 
 
-@pytest.mark.parametrize("text", ["", "outside:", "outside:-3", "patch", "patch:0x4", "patch:3", "everywhere", "inside:4"])
+@pytest.mark.parametrize(
+    "text", ["", "outside:", "outside:-3", "patch", "patch:0x4", "patch:3", "everywhere", "inside:4"]
+)
 def test_nonsense_is_no_place(text):
     with pytest.raises(BadSpec, match="where should be"):
         Where.parse(text)
