@@ -9,12 +9,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from attack_toys import __file__ as toys
+from attack_toys import data as tiles
 from cli_world import finish, start
 from fuzz_runs import GUIDED, document
 
 import misdetect as md
 from misdetect import cli
 from misdetect.cli import VERBS
+from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
 
@@ -26,6 +29,7 @@ def runs(tmp_path_factory):
     document(*GUIDED, "--queries", 60, "--out", folder / "fuzz", "--pictures", "0")
     for fault, name in (("sink", "one"), ("shift", "two")):
         md.explain(f"glassbox:{fault}/class=chair,data=rooms:val,count=8", "rooms:val,count=8", out=folder / name)
+    export_coco(tiles(3), folder / "tiles")
     return folder
 
 
@@ -35,7 +39,9 @@ def commands(world, runs, tmp_path):
     results = tmp_path / "results.json"
     results.write_text(json.dumps(world.expected))
     fuzz, new = runs / "fuzz", tmp_path / "new"
+    attacked = ["--detector", f"python:{toys}:Tiles", "--data", f"coco:{runs / 'tiles' / 'instances.json'}"]
     return {
+        "attack": ["attack", *attacked, "--steps", "3", "--ladder", "2", "--transfer", "none", "--out", new],
         "checkup": ["checkup", *GLASS, "--out", new],
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
         "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
@@ -118,6 +124,11 @@ BAD = {
         "worst",
     ],
     "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
+    "attack beyond all colours": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "256"],
+    "attack by less than nothing": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "-1"],
+    "attack on no such loss": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--losses", "cls,obj"],
+    "attack nowhere": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--where", "there"],
+    "attack on a black box": ["attack", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val"],
     "no run to replay": ["replay", "absent", "insertion/1"],
     "no run to export": ["export", "absent", "--out", "o"],
     "no runs to compare": ["compare", "absent", "gone"],
@@ -235,6 +246,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
 
 
 @pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup", "scan"])
+@pytest.mark.parametrize("verb", ["detect", "explain", "checkup", "scan", "attack"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"

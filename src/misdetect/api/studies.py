@@ -17,6 +17,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import MisdetectError
 from misdetect.settings import settings_of
+from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.confusion.settings import ConfusionSettings
 from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
@@ -82,6 +83,7 @@ def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, .
 
 
 confusion = study(ConfusionSettings, "confusion")
+attack = study(AttackSettings, "attack")
 detect = study(DetectSettings, "detect")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")

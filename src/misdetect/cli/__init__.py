@@ -16,6 +16,10 @@ from misdetect.cli.shell import document_console, fail, stdout_kept
 from misdetect.errors import MisdetectError
 
 VERBS = {
+    "attack": (
+        "Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
+        "--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
+    ),
     "checkup": (
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
         "--detector zoo:yolox --data rooms:val --out checkup",
@@ -45,7 +49,7 @@ VERBS = {
         "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "export": (
-        "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+        "Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels.",
         "RUN --out failing",
     ),
     "fuzz": (

@@ -11,6 +11,7 @@ from misdetect.studies.contract import Document, data_of
 
 _FIGURES = {
     "confusion": "misdetect.report.confusion:draw",
+    "attack": "misdetect.report.attack:draw",
     "explain": "misdetect.report.explain:draw",
     "fuzz": "misdetect.report.fuzz:draw",
     "scan": "misdetect.report.scan:draw",

@@ -30,6 +30,7 @@ from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, S
 
 KINDS = {
     "confusion": "misdetect.studies.confusion:CONFUSION",
+    "attack": "misdetect.studies.attack:ATTACK",
     "detect": "misdetect.studies.detect:DETECT",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
@@ -108,7 +109,8 @@ class Kind:
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it.
+    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
+    where that is not the detector alone.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Kind:
     compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
+    asked: Callable[[Detector, Any], Detector] | None = None
 
 
 def kind_of(study: str) -> Kind:
@@ -138,16 +141,19 @@ def run_kind(
 ) -> tuple[Study, Outcome]:
     """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
     settings = settings.settled(detector, out)
+    spec = getattr(detector, "spec", None)
+    own, settled = spec if isinstance(spec, str) else detector, replace(settings, progress=None)
+    if kind.asked is not None:
+        detector = kind.asked(detector, settings)
     asking = settings.asking(out)
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
-    study = kind.prepare(detector, opened, replace(settings, progress=None), asking)  # it may travel to workers
-    spec = getattr(detector, "spec", None)
+    study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
     outcome = run_study(
         study,
         detector,
         out,
-        make_detector=partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names)),
+        make_detector=partial(_worker_detector, kind.name, own, tuple(detector.names), settled),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
@@ -160,6 +166,12 @@ def run_kind(
     counts = Counter(outcome.stats)
     counts.update(requests_of(detector))
     return study, replace(outcome, stats=counts)
+
+
+def _worker_detector(study: str, own: Any, names: tuple[str, ...], settings: Running) -> Detector:
+    """What a worker asks: its own copy of the detector, as the run has it."""
+    detector, asked = load_detector(own, names), kind_of(study).asked
+    return detector if asked is None else asked(detector, settings)
 
 
 def document_of(run: Run) -> Document:
