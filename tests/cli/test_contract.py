@@ -21,6 +21,8 @@ from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
 
+BIKES = ["--detector", "glassbox:hallucinate/rate=.5,data=bikes:val,count=3", "--data", "bikes:val,count=3"]
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
@@ -57,6 +59,7 @@ def commands(world, runs, tmp_path):
         "scan": ["scan", *GLASS, "--pairs", "1", "--step", "40", "--out", new, "--pictures", "0"],
         "score": ["score", "--truth", world.data, "--predictions", str(results)],
         "show": ["show", runs / "one"],
+        "verify": ["verify", *BIKES, "--out", new, "--pictures", "0"],
         "zoo": ["zoo"],
     }
 
@@ -132,6 +135,15 @@ BAD = {
     "no run to replay": ["replay", "absent", "insertion/1"],
     "no run to export": ["export", "absent", "--out", "o"],
     "no runs to compare": ["compare", "absent", "gone"],
+    "no states to verify": [
+        "verify",
+        "--detector",
+        "glassbox:none,data=rooms:val,count=2",
+        "--data",
+        "rooms:val,count=2",
+    ],
+    "no such predictions": ["verify", "--detector", "predictions:absent.json", "--data", "bikes:val,count=2"],
+    "no state is missing": ["verify", *BIKES, "--missing", ""],
     "no pool without masks": ["pool", "--data", "coco:absent.json", "--out", "o"],
 }
 

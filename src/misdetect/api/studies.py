@@ -24,6 +24,7 @@ from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.scan.settings import ScanSettings
+from misdetect.studies.verify.settings import VerifySettings
 
 P = ParamSpec("P")
 DetectorLike = str | object
@@ -61,11 +62,17 @@ def _doc(settings: type[Any]) -> str:
 
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    model = load_detector(detector, _known_names(detector, settings.out))
-    source = data if isinstance(data, str) else load_data(data, model.names)
+    kind = kind_of(name)
+    if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
+        stored = load_data(data)
+        source: str | Dataset = stored
+        model, settings = kind.stored(detector, stored, settings)
+    else:
+        model = load_detector(detector, _known_names(detector, settings.out))
+        source = data if isinstance(data, str) else load_data(data, model.names)
     owner: list[Callable[[Run], Any]] = []
     out = Path(settings.out) if settings.out is not None else temporary_directory(owner)
-    made, outcome = run_kind(kind_of(name), model, source, settings, out)
+    made, outcome = run_kind(kind, model, source, settings, out)
     run = Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run))
     for keep in owner:
         keep(run)
@@ -88,3 +95,4 @@ detect = study(DetectSettings, "detect")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")
 scan = study(ScanSettings, "scan")
+verify = study(VerifySettings, "verify")

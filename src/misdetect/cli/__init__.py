@@ -77,6 +77,10 @@ VERBS = {
         "--truth coco:instances.json --predictions results.json",
     ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "verify": (
+        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    ),
     "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
 """What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""

@@ -29,14 +29,15 @@ from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 
 KINDS = {
-    "confusion": "misdetect.studies.confusion:CONFUSION",
     "attack": "misdetect.studies.attack:ATTACK",
+    "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",
+    "verify": "misdetect.studies.verify:VERIFY",
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
@@ -110,7 +111,8 @@ class Kind:
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
     its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
-    where that is not the detector alone.
+    where that is not the detector alone. ``stored(spec, data, settings)``, of a study that needs no model: what stands
+    for the detector where stored predictions are given, and the settings that are left.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Kind:
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
     asked: Callable[[Detector, Any], Detector] | None = None
+    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
 
 
 def kind_of(study: str) -> Kind:
