@@ -18,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from misdetect.printable import printable, printable_values, shortened
+
 if TYPE_CHECKING:  # the engine takes longer to import than a page of help to print
     from misdetect.engine import Outcome
     from misdetect.engine import Progress as Report
@@ -28,6 +30,8 @@ Json = Annotated[
         name="--json", negative=(), show_default=False, help="Print one JSON document on stdout and nothing else."
     ),
 ]
+_LONGEST = 2000
+"""Characters of a message; a stranger's name may have more."""
 Document = Mapping[str, Any]
 Show = Callable[[Console, Document], None]
 
@@ -60,7 +64,7 @@ def present(document: Document, as_json: bool, show: Show) -> None:
         return
     console = _console()
     with console.capture() as drawn:
-        show(console, document)
+        show(console, printable_values(document))
     _write(drawn.get())
 
 
@@ -121,12 +125,12 @@ def remarks(outcome: "Outcome", document: Document) -> None:
         left = outcome.cases - outcome.done
         said.append(f"note: the {outcome.stopped} is spent; {left} cases are left, a larger one goes on.")
     for sentence in said:
-        messages().print(Text(sentence))
+        messages().print(Text(shortened(printable(sentence), _LONGEST)))
 
 
 def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
     """Report an error the way the user asked for and return its exit code."""
-    sentence = " ".join(sentence.split())
+    sentence = shortened(printable(" ".join(sentence.split())), _LONGEST)
     if as_json:
         _write(json.dumps({"error": {"exit_code": code, "kind": kind, "message": sentence}}) + "\n")
     else:

@@ -5,7 +5,6 @@ cannot be: no run, an unfinished one, different studies. Which numbers there are
 runs, the study knows (``Kind.numbers``, ``Kind.compare``).
 """
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import duckdb
 import pyarrow as pa
 
+from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, BadSpec
 from misdetect.settings import Range, Settings
@@ -132,10 +132,7 @@ def _shown_as(run: Run, how: CompareSettings) -> Run:
 
 def _open_document(path: Path, name: str) -> Compared:
     """A document that a verb printed with ``--json``; those of older versions of ``score`` do not name their study."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise BadData(f"{path} is neither a run directory nor a JSON document: {error}.") from None
+    document, _ = read_json(path, what="a run directory or a document that a study printed with --json")
     try:
         kind = kind_of(document.get("study", "score"))
         kind.numbers(document)
