@@ -56,6 +56,7 @@ def warm() -> None:
         import_module(f"misdetect.cli.{verb}")
     for library in ("onnxruntime", *(f"misdetect.detectors.{name}" for name in _LOADERS)):
         import_module(library)
+    import_module("misdetect.detectors.torchvision.ops").load()  # torch makes a folder of its own in the temporary one
 
 
 def main(*texts: str) -> int:

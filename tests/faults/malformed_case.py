@@ -51,8 +51,14 @@ class Case:
         return f"{self.kind}: {self.name}"
 
     def as_json(self) -> "Case":
-        """The same with ``--json``."""
-        return replace(self, name=f"{self.name} --json", make=lambda folder: [*self.make(folder), "--json"])
+        """The same with ``--json``, which is an option only before ``--``."""
+
+        def make(folder: Path) -> list[str]:
+            arguments = self.make(folder)
+            place = arguments.index("--") if "--" in arguments else len(arguments)
+            return [*arguments[:place], "--json", *arguments[place:]]
+
+        return replace(self, name=f"{self.name} --json", make=make)
 
 
 @dataclass(frozen=True)

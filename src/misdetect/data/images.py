@@ -8,6 +8,7 @@ on JPEG the two are equally fast and give equal pixels.
 import io
 import os
 import struct
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ _TURNS: Final = {
 }
 _CORRUPT = (OSError, ValueError, SyntaxError, EOFError, struct.error, IndexError, KeyError, TypeError, MemoryError)
 _pillow_limit = Lock()
+warnings.filterwarnings("ignore", module=r"PIL\.")  # what is wrong with a file is said here, or does not matter
 
 
 class ImageMissing(BadImage):

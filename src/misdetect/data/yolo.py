@@ -194,10 +194,14 @@ def _entry(entry: str, base: Path, path: Path) -> list[Path]:
     for line in filter(None, map(str.strip, text.splitlines())):
         beside, below = found.parent / line, base / line
         file = beside if beside.exists() or not below.exists() else below
-        if "\0" in line or not any(file.resolve().is_relative_to(top.resolve()) for top in (base, found.parent)):
+        if "\0" in line or not any(_real(file).is_relative_to(_real(top)) for top in (base, found.parent)):
             raise ImageOutside(f"{found}: {line!r:.80} leaves the folder of the data; it must be a path inside it.")
         files.append(file)
     return files
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _label_path(image: Path) -> Path:

@@ -88,7 +88,7 @@ def _names_in(content: Any, where: str) -> tuple[str, ...]:
     if not isinstance(content, list | tuple) or not content:
         raise BadSpec(f"{where}: expected a list of class names. Got {type(content).__name__}.")
     for name in content:
-        if not isinstance(name, str | int | float) or name == "" or not _is_text(str(name)):
+        if not isinstance(name, str | int | float) or name == "" or name != name or not _is_text(str(name)):
             raise BadSpec(f"{where}: expected each class name to be text. Got {name!r:.60}.")
     return tuple(str(name) for name in content)
 

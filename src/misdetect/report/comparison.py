@@ -5,6 +5,7 @@ cannot be: no run, an unfinished one, different studies. Which numbers there are
 runs, the study knows (``Kind.numbers``, ``Kind.compare``).
 """
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -78,7 +79,7 @@ def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
 
 def open_all(paths: Sequence[Path], how: CompareSettings) -> list[Compared]:
     """What is at ``paths``, all of one study; the names are the shortest that tell them apart."""
-    resolved = [path.resolve() for path in paths]
+    resolved = [Path(os.path.realpath(path)) for path in paths]  # also of links in a circle
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
             raise BadData(f"{path} is given twice; compare needs different runs.")
