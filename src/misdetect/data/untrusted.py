@@ -43,7 +43,7 @@ def parse(data: bytes, path: Path) -> Any:
     try:
         content = json.loads(data)
     except RecursionError:
-        raise Malformed(f"{path} is nested too deeply to be an annotation file.") from None
+        raise Malformed(f"{path} is not valid JSON that anybody needs: it is nested too deeply.") from None
     except ValueError as error:  # also a number of thousands of digits, or text that is not UTF-8
         raise Malformed(f"{path} is not valid JSON: {error}.") from None
     # a surrogate is written as \ud800, or as bytes that start with ED: hardly a file needs the closer look

@@ -24,15 +24,9 @@ _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The state dict in ``path`` (``.safetensors``, or a torch checkpoint of tensors only)."""
-    if not path.is_file():
-        raise BadWeights(f"{path}: there is no such file.")
-    if path.stat().st_size > LARGEST:
-        raise BadWeights(f"{path} has {path.stat().st_size} bytes, and at most {LARGEST} are read.")
     if path.suffix == ".safetensors":
-        try:
-            return {name.removeprefix("module."): tensor for name, tensor in load_file(path).items()}
-        except (SafetensorError, OSError, MemoryError) as error:
-            raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
+        return {name.removeprefix("module."): tensor for name, tensor in read_safetensors(path).items()}
+    _check_size(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters is an error below
@@ -53,6 +47,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()) or not content:
         raise BadWeights(f"{path} does not hold a state dict (names to tensors).")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors in a ``.safetensors`` file, by name."""
+    _check_size(path)
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, MemoryError) as error:
+        raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
+
+
+def _check_size(path: Path) -> None:
+    if not path.is_file():
+        raise BadWeights(f"{path}: there is no such file.")
+    if path.stat().st_size > LARGEST:
+        raise BadWeights(f"{path} has {path.stat().st_size} bytes, and at most {LARGEST} are read.")
 
 
 def _first_byte(path: Path) -> bytes:
