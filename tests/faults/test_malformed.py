@@ -1,4 +1,4 @@
-"""Malformed inputs get one sentence and the right exit code; nothing hangs, nothing is left behind. See ``malformed``."""
+"""Malformed inputs get one sentence and the right exit code; nothing hangs or is left behind (see ``malformed``)."""
 
 import os
 import subprocess

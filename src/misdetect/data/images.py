@@ -116,6 +116,9 @@ def list_images(folder: Path) -> list[str]:
             for name in files
             if os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
         ]
+    for name in found:
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):  # bytes that are no UTF-8
+            raise ImageOutside(f"{folder} holds {name!r:.80}, whose name is not valid Unicode; rename it.")
     return sorted(found)
 
 

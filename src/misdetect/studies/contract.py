@@ -180,7 +180,8 @@ def document_of(run: Run) -> Document:
         },
     }
     found = kind_of(run.study).document(run)
-    own["settings"] |= found.pop("settings", {})
+    settings = own["settings"] | found.pop("settings", {})
+    own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
     return own | found
 
 

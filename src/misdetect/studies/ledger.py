@@ -128,7 +128,10 @@ def query(runs: Sequence[Run], sql: str) -> pa.Table:
         database.register("runs", runs_table(runs))
         database.execute("SET enable_external_access = false")
         try:
-            return database.sql(sql).to_arrow_table()
+            found = database.sql(sql)
+            if found is None:
+                raise BadSpec("the query asks for nothing; expected a SELECT over ledger or runs.")
+            return found.to_arrow_table()
         except duckdb.Error as error:
             raise BadSpec(f"the query cannot be answered: {str(error).splitlines()[0]}") from None
 
