@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, cast
 
-from misdetect.api.run import Run, temporary_directory
+from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
@@ -70,13 +70,9 @@ def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Ru
     else:
         model = load_detector(detector, _known_names(detector, settings.out))
         source = data if isinstance(data, str) else load_data(data, model.names)
-    owner: list[Callable[[Run], Any]] = []
-    out = Path(settings.out) if settings.out is not None else temporary_directory(owner)
-    made, outcome = run_kind(kind, model, source, settings, out)
-    run = Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run))
-    for keep in owner:
-        keep(run)
-    return run
+    place = Place(settings.out)
+    made, outcome = run_kind(kind, model, source, settings, place.path)
+    return Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run), place=place)
 
 
 def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:

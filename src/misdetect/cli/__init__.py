@@ -143,6 +143,8 @@ def _outcome(as_json: bool) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail("file", f"{where}{error.strerror or error}.", 2, as_json)
+    except MemoryError:
+        return fail("memory", "there is not enough memory for this; try fewer images (--limit) or workers.", 2, as_json)
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise

@@ -22,7 +22,7 @@ from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, MisdetectError, RunMismatch
-from misdetect.files import write_atomically
+from misdetect.files import read_regular, write_atomically
 from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
@@ -197,7 +197,8 @@ def document_of(run: Run) -> Document:
         },
     }
     found = kind_of(run.study).document(run)
-    own["settings"] |= found.pop("settings", {})
+    settings = own["settings"] | found.pop("settings", {})
+    own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
     own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
     notes = [*told(own["joining"]), *found.get("notes", ())]
     return own | found | {"notes": notes}
@@ -208,7 +209,7 @@ def read_document(run: Run) -> Document:
     the rows."""
     path = run.path / DOCUMENT
     try:
-        found: Document = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
+        found: Document = json.loads(read_regular(path).decode())
         sound = found.pop(_CHECK) == _checksum(found)
         shown = {**run.settings, **run.about.get("view", {})}
         current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))
