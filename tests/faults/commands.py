@@ -110,7 +110,7 @@ def _failing_case(run: Path) -> str:
     """A case of a campaign in which something failed: replaying it draws a picture."""
     from misdetect.engine.store import Run
 
-    return str(Run.open(run).query("SELECT \"case\" FROM rows WHERE failed ORDER BY case_index LIMIT 1")["case"][0])
+    return str(Run.open(run).query('SELECT "case" FROM rows WHERE failed ORDER BY case_index LIMIT 1')["case"][0])
 
 
 def _small_training(out: Path) -> None:
