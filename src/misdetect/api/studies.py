@@ -17,7 +17,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import MisdetectError
 from misdetect.settings import settings_of
-from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
+from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.fuzz.settings import FuzzSettings
@@ -59,10 +59,12 @@ def _doc(settings: type[Any]) -> str:
 
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    model = load_detector(detector, _known_names(detector, settings.out))
-    source = data if isinstance(data, str) else load_data(data, model.names)
     owner: list[Callable[[Run], Any]] = []
     out = Path(settings.out) if settings.out is not None else temporary_directory(owner)
+    model = load_detector(
+        detector, known_names(detector, settings.out), counted=budget_file(out), limited=settings.limited
+    )
+    source = data if isinstance(data, str) else load_data(data, model.names)
     made, outcome = run_kind(kind_of(name), model, source, settings, out)
     run = Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run))
     for keep in owner:
@@ -70,7 +72,7 @@ def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Ru
     return run
 
 
-def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
+def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
     """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
     them each time."""
     try:
