@@ -8,9 +8,11 @@ What is listed here is imported when it is first used, so that ``import misdetec
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
@@ -71,7 +73,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _WHERE:
         raise AttributeError(f"module 'misdetect' has no attribute {name!r}")
     module, _, other = _WHERE[name].partition(":")

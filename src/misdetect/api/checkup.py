@@ -8,14 +8,14 @@ from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
 from misdetect.api.run import Place, Run
 from misdetect.api.score import score
-from misdetect.api.studies import DataLike, DetectorLike, described, detect, explain
+from misdetect.api.studies import DataLike, DetectorLike, described, detect, explain, known_names
 from misdetect.data import load_data
 from misdetect.detectors import load_detector
 from misdetect.engine import Progress
 from misdetect.files import write_atomically
 from misdetect.protocols import level
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Range, Settings
-from misdetect.studies.contract import Document
+from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
 
 ELSEWHERE = ("scan", "fuzz")
@@ -61,10 +61,11 @@ def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[De
 
 
 def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Checkup:
-    model = load_detector(detector)
-    source = data if isinstance(data, str) else load_data(data, model.names)
     place = Place(how.out)
     out = place.path
+    # an endpoint's own limits hold for all studies together, so they share one count
+    model = load_detector(detector, known_names(detector, out / "detect"), counted=budget_file(out))
+    source = data if isinstance(data, str) else load_data(data, model.names)
     common: dict[str, Any] = {"limit": how.limit, "workers": how.workers, "cache": how.cache, "progress": how.progress}
     found = detect(model, source, out=out / "detect", **common)
     write_results(out / "results.json", coco_results(found.directory, found.data))

@@ -77,6 +77,11 @@ class Running(Settings):
         """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
         return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
 
+    @property
+    def limited(self) -> bool:
+        """Whether these settings limit what may be spent."""
+        return self.queries is not None
+
     def budget(self, out: Path) -> Budget | None:
         """What may be spent, or ``None``."""
         counted = budget_file(out)
