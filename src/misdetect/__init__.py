@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
+    from misdetect.api.doctor import doctor
     from misdetect.api.export import export
     from misdetect.api.pool import pool
     from misdetect.api.score import score
@@ -32,6 +33,7 @@ _WHERE = {
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
     "detect": "misdetect.api",
+    "doctor": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
     "fuzz": "misdetect.api",
@@ -52,6 +54,7 @@ __all__ = [
     "checkup",
     "compare",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",

@@ -59,7 +59,7 @@ def _doc(settings: type[Any]) -> str:
 
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    model = load_detector(detector, _known_names(detector, settings.out))
+    model = load_detector(detector, known_names(detector, settings.out))
     source = data if isinstance(data, str) else load_data(data, model.names)
     owner: list[Callable[[Run], Any]] = []
     out = Path(settings.out) if settings.out is not None else temporary_directory(owner)
@@ -70,7 +70,7 @@ def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Ru
     return run
 
 
-def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
+def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
     """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
     them each time."""
     try:

@@ -29,6 +29,7 @@ from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, S
 
 KINDS = {
     "detect": "misdetect.studies.detect:DETECT",
+    "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
@@ -141,11 +142,12 @@ def run_kind(
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
     study = kind.prepare(detector, opened, replace(settings, progress=None), asking)  # it may travel to workers
     spec = getattr(detector, "spec", None)
+    make = partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names))
     outcome = run_study(
         study,
         detector,
         out,
-        make_detector=partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names)),
+        make_detector=getattr(detector, "make", make),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
