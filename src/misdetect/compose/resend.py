@@ -11,8 +11,9 @@ from functools import cached_property
 
 import cv2
 import numpy as np
+from numpy.typing import ArrayLike
 
-from misdetect.boxes import Floats
+from misdetect.boxes import Floats, Ints
 from misdetect.compose.paste import drawn_once
 from misdetect.picture import Picture, Pixels, digest
 
@@ -20,8 +21,15 @@ GREY = 114
 """What is around a letterboxed image: YOLO's grey."""
 _MEAN, _STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
-Size = tuple[int, int]
+Side = int | Ints
+"""A width or height in pixels, or one for each of several boxes."""
+Size = tuple[Side, Side]
 """Width and height."""
+
+
+def four(x: ArrayLike, y: ArrayLike) -> Floats:
+    """``x, y, x, y``, for each box if there is one of each for every box."""
+    return np.stack(np.broadcast_arrays(*(np.asarray(each, np.float64) for each in (x, y, x, y))), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -30,15 +38,16 @@ class Edit:
     picture of ``width`` × ``height`` that it was made of, and ``size`` tells the size of what is sent."""
 
     draw: Callable[[Pixels], Pixels]
-    back: Callable[[Floats, int, int], Floats] = lambda boxes, width, height: boxes
-    size: Callable[[int, int], Size] = lambda width, height: (width, height)
+    back: Callable[[Floats, Side, Side], Floats] = lambda boxes, width, height: boxes
+    size: Callable[[Side, Side], Size] = lambda width, height: (width, height)
     turns: bool = False
     """Whether pixels change places, so that a detector may also answer in the places of the picture it saw."""
     square: bool = False
     """Whether a square picture stays what it is."""
 
 
-def _resize(pixels: Pixels, size: Size) -> Pixels:
+def _resize(pixels: Pixels, sides: Size) -> Pixels:
+    size = int(sides[0]), int(sides[1])
     shrinks = size[0] * size[1] < pixels.shape[0] * pixels.shape[1]
     result: Pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR))
     return result
@@ -52,18 +61,19 @@ def _padded(pixels: Pixels) -> Pixels:
 
 
 def _scaled(factor: float) -> Edit:
-    def size(width: int, height: int) -> Size:
-        return max(1, round(width * factor)), max(1, round(height * factor))
+    def size(width: Side, height: Side) -> Size:
+        sides = (np.maximum(1, np.rint(np.multiply(side, factor))).astype(np.int64) for side in (width, height))
+        return next(sides), next(sides)
 
-    def back(boxes: Floats, width: int, height: int) -> Floats:
-        sent = size(width, height)
-        return boxes * (np.array([width, height] * 2) / np.array([*sent, *sent]))
+    def back(boxes: Floats, width: Side, height: Side) -> Floats:
+        return boxes * four(width, height) / four(*size(width, height))
 
     return Edit(lambda p: _resize(p, size(p.shape[1], p.shape[0])), back, size)
 
 
-def _to_square(width: int, height: int) -> Size:
-    return max(width, height), max(width, height)
+def _to_square(width: Side, height: Side) -> Size:
+    side: Side = np.maximum(width, height)
+    return side, side
 
 
 def _corners(boxes: Floats) -> Floats:
@@ -71,10 +81,10 @@ def _corners(boxes: Floats) -> Floats:
     return np.concatenate([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])], axis=1)
 
 
-def _turned(draw: Callable[[Pixels], Pixels], point: Callable[[Floats, Floats, int, int], Sequence[Floats]]) -> Edit:
+def _turned(draw: Callable[[Pixels], Pixels], point: Callable[[Floats, Floats, Side, Side], Sequence[Floats]]) -> Edit:
     """An edit that moves pixels; ``point(x, y, width, height)`` brings a point of the sent picture back."""
 
-    def back(boxes: Floats, width: int, height: int) -> Floats:
+    def back(boxes: Floats, width: Side, height: Side) -> Floats:
         ends = [np.stack(point(boxes[:, i], boxes[:, i + 1], width, height), axis=1) for i in (0, 2)]
         return _corners(np.concatenate(ends, axis=1))
 
@@ -93,7 +103,7 @@ EDITS: dict[str, Edit] = {
     "pad": Edit(_padded, size=_to_square, square=True),
     "stretch": Edit(
         lambda p: _resize(p, _to_square(p.shape[1], p.shape[0])),
-        lambda boxes, width, height: boxes * (np.array([width, height] * 2) / max(width, height)),
+        lambda boxes, width, height: boxes * four(width, height) / four(*_to_square(width, height)),
         _to_square,
         square=True,
     ),
@@ -137,10 +147,18 @@ def resent(base: Picture, edits: Sequence[str]) -> Picture:
     return base
 
 
-def come_back(boxes: Floats, edits: Sequence[str], width: int, height: int, *, turned: bool = True) -> Floats:
-    """``boxes`` ``[N, 4]`` on ``resent`` brought back to the picture of ``width`` × ``height`` before ``edits``; without
-    ``turned`` those that move pixels are left out: the detector answered in the places of what it saw."""
-    sizes = [(width, height)]
+def sent_size(edits: Sequence[str], width: Side, height: Side) -> Size:
+    """Width and height of a picture of ``width`` × ``height`` after ``edits``."""
+    for how in edits:
+        width, height = EDITS[how].size(width, height)
+    return width, height
+
+
+def come_back(boxes: Floats, edits: Sequence[str], width: Side, height: Side, *, turned: bool = True) -> Floats:
+    """``boxes`` ``[N, 4]`` on ``resent`` brought back to the picture of ``width`` × ``height`` (or one size per box)
+    before ``edits``; without ``turned`` those that move pixels are left out: the detector answered in the places of what
+    it saw."""
+    sizes: list[Size] = [(width, height)]
     for how in edits:
         sizes.append(EDITS[how].size(*sizes[-1]))
     for how, size in zip(reversed(edits), reversed(sizes[:-1]), strict=True):

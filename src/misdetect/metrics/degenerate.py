@@ -24,9 +24,11 @@ SENTENCES: dict[Degenerate, str] = {
 def degenerate(image: Ints, boxes: Floats, scores: Floats, label: Ints, images: int) -> Degenerate | None:
     """What is wrong with detections of ``images`` images: ``image`` ``[D]``, ``boxes`` ``[D, 4]`` in pixels or in shares
     of the image, ``scores`` and ``label`` ``[D]``; ``None`` where nothing is."""
+    if images < _LEAST:
+        return None
     if not len(image):
-        return "silent" if images else None
-    if images < _LEAST or len(np.unique(image)) < images:
+        return "silent"
+    if len(np.unique(image)) < images:
         return None
     order = np.lexsort((-scores, image))
     starts = np.searchsorted(image[order], np.unique(image))

@@ -109,7 +109,9 @@ def damage(pairs: Pairs, before: float) -> list[Finding]:
             found.append((abs(moved), observed("shifted", text, "compare padding, offsets and rounding", before)))
         if (grown := _biased(pairs.resize[matched, i], _RESIZE)) is not None:
             text = f"boxes are {np.exp(grown):.2f} times as {('wide', 'high')[i]} as with the reference"
-            found.append((abs(grown), observed("resized", text, "compare the input size and how boxes are scaled", before)))
+            found.append(
+                (abs(grown), observed("resized", text, "compare the input size and how boxes are scaled", before))
+            )
     spread = _scatter(pairs)
     levels = _levels(pairs)
     lost = 1 - float(matched.mean())
@@ -121,7 +123,9 @@ def damage(pairs: Pairs, before: float) -> list[Finding]:
     rescored = _biased(pairs.partner_score[matched] - pairs.score[matched], _RESCORE)
     if rescored is not None and not found:
         text = f"scores differ by {rescored:+.2f} from the reference's, in the same places"
-        found.append((abs(rescored), observed("rescored", text, "compare sigmoids, objectness and calibration", before)))
+        found.append(
+            (abs(rescored), observed("rescored", text, "compare sigmoids, objectness and calibration", before))
+        )
     return [finding for _, finding in sorted(found, key=lambda each: -each[0])]
 
 

@@ -41,7 +41,9 @@ def rewired(spec: str, options: Options) -> str:
     parsed = Spec.parse(spec)
     merged = {name.replace("_", "-"): value for name, value in parsed.options.items()}
     merged |= {name.replace("_", "-"): value for name, value in options}
-    return f"{parsed.scheme}:{parsed.target}" + "".join(f",{name}={value}" for name, value in merged.items() if value != "")
+    return f"{parsed.scheme}:{parsed.target}" + "".join(
+        f",{name}={value}" for name, value in merged.items() if value != ""
+    )
 
 
 class Bench:
@@ -58,7 +60,7 @@ class Bench:
             self.fingerprint = digest("bench", own, other or "")
         else:
             known = [known_by(each) for each in (detector, reference) if each is not None]
-            setattr(self, "_misdetect_known_by", ", ".join(known))
+            self._misdetect_known_by = ", ".join(known)
         for name in ("batch_size", "concurrency", "limits", "close", "counted"):
             if hasattr(detector, name):
                 setattr(self, name, getattr(detector, name))

@@ -85,7 +85,11 @@ _EDITS: dict[str, tuple[str, str, str]] = {
         "rows and columns are exchanged on the way to the network",
         "x = image.transpose(2, 0, 1)  # channels, height, width",
     ),
-    "left": ("orientation", "images reach the network turned to the right by 90 degrees (EXIF)", "image = np.rot90(image)"),
+    "left": (
+        "orientation",
+        "images reach the network turned to the right by 90 degrees (EXIF)",
+        "image = np.rot90(image)",
+    ),
     "right": (
         "orientation",
         "images reach the network turned to the left by 90 degrees (EXIF)",
@@ -148,7 +152,9 @@ def _of_onnx(bench: Bench) -> Iterator[Change]:
     padding = () if "pad" in own and own["resize"] != "stretch" else (("pad", "114"),)
     for resize in ("letterbox", "letterbox-topleft", "stretch"):
         if resize != own["resize"]:
-            what = {"stretch": "stretched", "letterbox": "letterboxed, centred"}.get(resize, "letterboxed, at the top left")
+            what = {"stretch": "stretched", "letterbox": "letterboxed, centred"}.get(
+                resize, "letterboxed, at the top left"
+            )
             more = () if resize == "stretch" else padding
             yield change("resize", f"the network wants images {what}, not {own['resize']}", ("resize", resize), *more)
     if "layout" in spec.options:
@@ -175,11 +181,18 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
         text = "are logits: the sigmoid is missing" if turned == "sigmoid" else "are probabilities already: no sigmoid"
         yield change("activation", f"the network's scores {text}", ("activation", turned))
     if decoder == "nms":
-        shown = {"xyxy": "x0, y0, x1, y1", "yxyx": "y before x", "xywh": "x, y, width, height", "cxcywh": "centre and size"}
+        shown = {
+            "xyxy": "x0, y0, x1, y1",
+            "yxyx": "y before x",
+            "xywh": "x, y, width, height",
+            "cxcywh": "centre and size",
+        }
         for boxes, text in shown.items():
             for units in ("pixels", "shares"):
                 if (boxes, units) != (settings.get("boxes", "xyxy"), settings.get("units", "pixels")):
-                    yield change("boxes", f"the graph's boxes are {text}, in {units}", ("boxes", boxes), ("units", units))
+                    yield change(
+                        "boxes", f"the graph's boxes are {text}, in {units}", ("boxes", boxes), ("units", units)
+                    )
         first = "0" if str(settings.get("labels_from", "0")) == "1" else "1"
         yield change("labels", f"the graph's labels start at {first}", ("labels_from", first))
 
@@ -187,7 +200,9 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
 def _of_limits(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
     nms, score, most = settings["nms"], settings["score"], settings["max"]
     if nms < 0.5:
-        yield change("suppression", f"non-maximum suppression at {nms:g} removes neighbours", ("nms", "0.65"), tunes=True)
+        yield change(
+            "suppression", f"non-maximum suppression at {nms:g} removes neighbours", ("nms", "0.65"), tunes=True
+        )
     if nms >= 0.9:
         yield change("suppression", "non-maximum suppression is missing", ("nms", "0.6"), tunes=True)
     if settings["agnostic"]:

@@ -45,7 +45,11 @@ def document(run: Run) -> Document:
     findings = [] if found is None else confirmed(evidence, found, confirm, how)
     observations = observe(evidence, range(images), before) if evidence.answers.get(AS_IS) else []
     explained = {finding["kind"] for finding in findings}
-    findings += [each for each in observations if each["kind"] not in explained and not (findings and each["kind"] in ("silent", "constant"))]
+    findings += [
+        each
+        for each in observations
+        if each["kind"] not in explained and not (findings and each["kind"] in ("silent", "constant"))
+    ]
     compared = None
     if reference is not None and evidence.answers.get(AS_IS):
         pairs = pair(_answers_of(rows, REFERENCE), evidence.answers[AS_IS], evidence.to_space, how.score)
@@ -122,7 +126,11 @@ def tried(evidence: Evidence, found: Diagnosis) -> list[dict[str, Any]]:
 
     def entry(trial: Trial) -> dict[str, Any]:
         parts = evidence.parts(trial.wiring.query)
-        readings = [told(evidence, trial.wiring, name, None)[1] for name, _ in atoms(trial.wiring) if not name.startswith("query ")]
+        readings = [
+            told(evidence, trial.wiring, name, None)[1]
+            for name, _ in atoms(trial.wiring)
+            if not name.startswith("query ")
+        ]
         changes = [change.change for change in parts] + readings
         return {
             "change": "; ".join(changes) or "as it is",
@@ -141,7 +149,9 @@ def sentences(document: Document) -> list[str]:
     if not document["finished"]:
         return [f"Not finished: {document['done']} cases are done."]
     if not document["findings"]:
-        return [f"No mistake of wiring was found on {images} images; {len(document['tried'])} ways of asking were tried."]
+        return [
+            f"No mistake of wiring was found on {images} images; {len(document['tried'])} ways of asking were tried."
+        ]
     return [finding_sentence(each) for each in document["findings"]]
 
 

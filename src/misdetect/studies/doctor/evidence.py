@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from misdetect.boxes import Floats, Ints, clip, iou
-from misdetect.compose.resend import come_back
-from misdetect.compose.resend import EDITS
+from misdetect.compose.resend import EDITS, come_back, sent_size
 from misdetect.engine.boundary import check_detections
 from misdetect.errors import DetectorFailed
+from misdetect.metrics.matching import overlap_of_pairs, pairs_within_images
 from misdetect.metrics.paired import Boxes, Objects, Precision
 from misdetect.studies.doctor.changes import Change
 from misdetect.studies.doctor.readings import (
@@ -24,7 +24,6 @@ from misdetect.studies.doctor.readings import (
     LabelReading,
     assigned,
     label_readings,
-    quick_fit,
     suppressed,
 )
 
@@ -128,10 +127,7 @@ class Evidence:
             return np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.int64)
         width, height = self.sizes[image]
         edits = self.edits(query)
-        sent = (width, height)
-        for how in edits:
-            sent = EDITS[how].size(*sent)
-        boxes = BOX_READINGS[reading.boxes].read(answer.boxes, *sent)
+        boxes = BOX_READINGS[reading.boxes].read(answer.boxes, *sent_size(edits, width, height))
         boxes = come_back(boxes, edits, width, height, turned=reading.turned)
         scores = SCORE_READINGS[reading.scores].read(answer.scores)
         labels = self.label_readings[reading.labels].read(answer.labels)
@@ -153,7 +149,9 @@ class Evidence:
             return False
         return True
 
-    def precision(self, query: str, reading: Reading, images: Sequence[int], *, pooled: bool, strict: bool) -> Precision:
+    def precision(
+        self, query: str, reading: Reading, images: Sequence[int], *, pooled: bool, strict: bool
+    ) -> Precision:
         """AP on ``images``, at COCO's ten thresholds."""
         found = self.read(query, reading, images, strict=strict)
         return Precision(self.objects.of(images), found[found.label >= 0], pooled=pooled)
@@ -166,11 +164,16 @@ class Evidence:
             Precision(objects, found, any_class=True, thresholds=_CHOSEN).ap,
         )
 
+    def _place(self, query: str, reading: Reading, images: Sequence[int]) -> float:
+        found = self.read(query, reading, images)
+        return Precision(self.objects.of(images), found, any_class=True, thresholds=_CHOSEN).ap
+
     def best_reading(self, query: str, images: Sequence[int]) -> tuple[Reading, Fit]:
         """What the answers to ``query`` on ``images`` most likely mean: boxes first, by their places alone, then scores,
         suppression and labels. Of readings that do equally well the plainest."""
         turns = any(EDITS[how].turns for how in self.edits(query))
-        readings = [replace(GIVEN, boxes=name, scores=self._score_readings(query, images)[0]) for name in self._screened(query, images)]
+        scored = replace(GIVEN, scores=self._score_readings(query, images)[0])
+        readings = [replace(scored, boxes=name) for name in self._screened(query, images)]
         if turns:
             readings += [replace(reading, turned=False) for reading in readings]
         best = self._plainest(query, readings, images, by_place=True)
@@ -189,8 +192,10 @@ class Evidence:
         """The first of ``readings`` that does (nearly) as well as the best of them."""
         if len(readings) == 1:
             return readings[0]
-        fits = [self.fit(query, reading, images) for reading in readings]
-        values = [fit.place if by_place else fit.total for fit in fits]
+        values = [
+            self._place(query, reading, images) if by_place else self.fit(query, reading, images).total
+            for reading in readings
+        ]
         return next(reading for reading, value in zip(readings, values, strict=True) if value >= max(values) - _TIE)
 
     def _score_readings(self, query: str, images: Sequence[int]) -> list[str]:
@@ -208,7 +213,7 @@ class Evidence:
     def _screened(self, query: str, images: Sequence[int]) -> list[str]:
         """The readings of boxes that cover the objects best, in their own order."""
         names = list(BOX_READINGS) if query == AS_IS else [*self._plain_names, *self._network_names]
-        values = [self._cover(query, name, images) for name in names]
+        values = self._covers(query, names, images)
         order = sorted(range(len(names)), key=lambda i: (-round(values[i], 3), i))
         chosen = {AS_GIVEN, *(names[i] for i in order[:_SCREENED])}
         return [name for name in names if name in chosen]
@@ -223,28 +228,32 @@ class Evidence:
         chosen = sorted(self.answers.get(AS_IS, {}))[:16]
         return [name for name in self._screened(AS_IS, chosen) if "network" in name]
 
-    def _cover(self, query: str, name: str, images: Sequence[int]) -> float:
-        total = 0.0
-        for image in images:
-            answer = self.said(query, image)
-            own = self._own[image]
-            if answer is None or not len(own) or not len(answer.scores):
-                continue
-            width, height = self.sizes[image]
-            edits, sent = self.edits(query), (width, height)
-            for how in edits:
-                sent = EDITS[how].size(*sent)
-            best = np.argsort(-answer.scores, kind="stable")[:_LOOKED_AT]
-            boxes = come_back(BOX_READINGS[name].read(answer.boxes[best], *sent), edits, width, height)
-            boxes = boxes[np.isfinite(boxes).all(axis=1)]
-            total += quick_fit(boxes, own, np.ones(len(own), np.bool_))
-        return total
+    def _covers(self, query: str, names: Sequence[str], images: Sequence[int]) -> list[float]:
+        """For each reading of boxes how well the best-scored ones, so read, cover the objects: the sum over objects of the
+        best IoU."""
+        told = [(i, answer) for i in images if (answer := self.said(query, i)) is not None and len(answer.scores)]
+        real = ~self.objects.crowd & np.isin(self.objects.image, [i for i, _ in told])
+        if not told or not real.any():
+            return [0.0] * len(names)
+        best = [np.argsort(-answer.scores, kind="stable")[:_LOOKED_AT] for _, answer in told]
+        boxes = np.concatenate([answer.boxes[rows] for (_, answer), rows in zip(told, best, strict=True)])
+        image = np.repeat([i for i, _ in told], [len(rows) for rows in best])
+        order = np.argsort(image, kind="stable")
+        boxes, image = np.nan_to_num(boxes[order], posinf=0.0, neginf=0.0), image[order]
+        width, height = np.array(self.sizes)[image].T
+        edits = self.edits(query)
+        sent = sent_size(edits, width, height)
+        truth_box = self.objects.boxes[real]
+        truth, box = pairs_within_images(self.objects.image[real], image)
+        starts = np.flatnonzero(np.diff(truth, prepend=-1))
+        plain = np.zeros(len(truth), np.bool_)
 
-    @cached_property
-    def _own(self) -> list[Floats]:
-        """The boxes of the objects of each image, without crowds."""
-        real = ~self.objects.crowd
-        return [self.objects.boxes[real & (self.objects.image == i)] for i in range(self.objects.images)]
+        def cover(name: str) -> float:
+            corners = come_back(BOX_READINGS[name].read(boxes, *sent), edits, width, height)
+            overlap = overlap_of_pairs(truth_box[truth], corners[box], plain)
+            return float(np.maximum.reduceat(overlap, starts).sum()) if len(starts) else 0.0
+
+        return [cover(name) for name in names]
 
     def _votes(self, query: str, reading: Reading, images: Sequence[int]) -> Floats:
         """For each label of the detector, as it is given, which class the object in its place has: ``[C, C]``, the sum of

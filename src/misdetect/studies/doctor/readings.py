@@ -7,25 +7,30 @@ answers equally well the first is believed. ``code`` is the line that makes it r
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, cxcywh_to_xyxy, iou, match, nms, xywh_to_xyxy
+from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy, match, nms, xywh_to_xyxy
+from misdetect.compose.resend import Side, four
 from misdetect.detectors.names import COCO, COCO_IDS
 
-SIZES = (128, 192, 224, 256, 300, 320, 352, 384, 416, 448, 480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832, 896)
-SIZES += (960, 1024, 1088, 1152, 1216, 1280, 1333, 1536)
+SIZES: tuple[int, ...] = (
+    *(128, 192, 224, 256, 300, 320, 352, 384, 416, 448, 480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832),
+    *(896, 960, 1024, 1088, 1152, 1216, 1280, 1333, 1536),
+)
 """Input sizes in use, pixels: boxes may have been left in those of the network."""
 
 
 @dataclass(frozen=True)
 class BoxReading:
-    """``read(boxes, width, height)``: corners in pixels of an image of that size, from the four numbers ``[N, 4]``."""
+    """``read(boxes, width, height)``: corners in pixels of an image of that size (or one size per box), from the four
+    numbers ``[N, 4]``."""
 
     name: str
     change: str
     code: str
-    read: Callable[[Floats, int, int], Floats]
+    read: Callable[[Floats, Side, Side], Floats]
 
 
 _FORMATS: tuple[tuple[str, str, str, Callable[[Floats], Floats]], ...] = (
@@ -60,13 +65,13 @@ class _Units:
     name: str
     change: str
     code: str
-    scale: Callable[[int, int], tuple[float, float]] = lambda width, height: (1.0, 1.0)
-    offset: Callable[[int, int], tuple[float, float]] = lambda width, height: (0.0, 0.0)
+    scale: Callable[[Any, Any], tuple[Any, Any]] = lambda width, height: (1.0, 1.0)
+    offset: Callable[[Any, Any], tuple[Any, Any]] = lambda width, height: (0.0, 0.0)
 
 
-def _border(width: int, height: int) -> tuple[float, float]:
+def _border(width: Any, height: Any) -> tuple[Any, Any]:
     """Pixels of the image's own scale that a centred letterbox of a square adds at the left and at the top."""
-    side = max(width, height)
+    side = np.maximum(width, height)
     return (side - width) / 2, (side - height) / 2
 
 
@@ -94,20 +99,20 @@ _UNITS: tuple[_Units, ...] = (
         "letterbox-as-stretch",
         "boxes of a centred letterbox are scaled back as if the image had been stretched",
         "boxes = (boxes_in_network - [left, top, left, top]) / ratio  # one ratio for both sides",
-        lambda w, h: (max(w, h) / w, max(w, h) / h),
-        lambda w, h: (_border(w, h)[0] * w / max(w, h), _border(w, h)[1] * h / max(w, h)),
+        lambda w, h: (np.maximum(w, h) / w, np.maximum(w, h) / h),
+        lambda w, h: (_border(w, h)[0] * w / np.maximum(w, h), _border(w, h)[1] * h / np.maximum(w, h)),
     ),
     _Units(
         "corner-as-stretch",
         "boxes of a letterbox are scaled back as if the image had been stretched",
         "boxes = boxes_in_network / ratio  # one ratio for both sides: min(size / width, size / height)",
-        lambda w, h: (max(w, h) / w, max(w, h) / h),
+        lambda w, h: (np.maximum(w, h) / w, np.maximum(w, h) / h),
     ),
     _Units(
         "stretch-as-letterbox",
         "boxes of a stretched image are scaled back as if it had been letterboxed",
         "boxes = boxes_in_network * [width / size, height / size] * 2",
-        lambda w, h: (w / max(w, h), h / max(w, h)),
+        lambda w, h: (w / np.maximum(w, h), h / np.maximum(w, h)),
     ),
     _Units(
         "width-for-height",
@@ -136,25 +141,22 @@ def _network(size: int) -> Iterator[_Units]:
         f"network-{size}-corner",
         f"boxes are pixels of the network's input, {size} x {size}, on which the image was letterboxed",
         f"boxes = boxes * (max(width, height) / {size})",
-        lambda w, h: (max(w, h) / size, max(w, h) / size),
+        lambda w, h: (np.maximum(w, h) / size, np.maximum(w, h) / size),
     )
     yield _Units(
         f"network-{size}-centre",
         f"boxes are pixels of the network's input, {size} x {size}, on which the image was letterboxed, centred",
         f"boxes = (boxes - [left, top, left, top]) * (max(width, height) / {size})  # left, top: the letterbox's border",
-        lambda w, h: (max(w, h) / size, max(w, h) / size),
-        lambda w, h: (_border(w, h)[0] * size / max(w, h), _border(w, h)[1] * size / max(w, h)),
+        lambda w, h: (np.maximum(w, h) / size, np.maximum(w, h) / size),
+        lambda w, h: (_border(w, h)[0] * size / np.maximum(w, h), _border(w, h)[1] * size / np.maximum(w, h)),
     )
 
 
 def _reading(fmt: tuple[str, str, str, Callable[[Floats], Floats]], units: _Units) -> BoxReading:
     name, change, code, corners = fmt
 
-    def read(boxes: Floats, width: int, height: int) -> Floats:
-        x, y = units.offset(width, height)
-        sx, sy = units.scale(width, height)
-        flat = corners(boxes)
-        return (flat - np.array([x, y, x, y])) * np.array([sx, sy, sx, sy])
+    def read(boxes: Floats, width: Side, height: Side) -> Floats:
+        return (corners(boxes) - four(*units.offset(width, height))) * four(*units.scale(width, height))
 
     return BoxReading(
         f"{name} {units.name}",
@@ -165,9 +167,9 @@ def _reading(fmt: tuple[str, str, str, Callable[[Floats], Floats]], units: _Unit
 
 
 def _mirrored(axis: int) -> BoxReading:
-    def read(boxes: Floats, width: int, height: int) -> Floats:
+    def read(boxes: Floats, width: Side, height: Side) -> Floats:
         result = boxes.copy()
-        result[:, [axis, axis + 2]] = (width, height)[axis] - boxes[:, [axis + 2, axis]]
+        result[:, [axis, axis + 2]] = np.reshape((width, height)[axis], (-1, 1)) - boxes[:, [axis + 2, axis]]
         return result
 
     side, far = (("x", "width"), ("y", "height"))[axis]
@@ -280,9 +282,7 @@ def label_readings(names: Sequence[str], data_names: Sequence[str]) -> dict[str,
     return found
 
 
-def assigned(
-    names: Sequence[str], votes: Floats, least: float = 3.0, share: float = 0.6
-) -> LabelReading | None:
+def assigned(names: Sequence[str], votes: Floats, least: float = 3.0, share: float = 0.6) -> LabelReading | None:
     """The renaming that ``votes`` ``[C, C]`` speak for (reported label, label of the object in its place), each class at
     most once; ``None`` where they speak for none. Labels with fewer than ``least`` votes, or no clear majority, stay."""
     total = votes.sum(axis=1, keepdims=True)
@@ -294,16 +294,11 @@ def assigned(
     if not len(moved):
         return None
     taken = set(mapped[moved].tolist())
-    for label in set(range(len(names))) - set(rows.tolist()):  # nobody spoke for it: it gives way where its place is taken
+    for label in set(range(len(names))) - set(
+        rows.tolist()
+    ):  # nobody spoke for it: it gives way where its place is taken
         if label in taken:
             mapped[label] = -1
     text = ", ".join(f"{names[i]} is {names[mapped[i]]}" for i in moved[:4]) + (", …" if len(moved) > 4 else "")
     order = ", ".join(f"{i}: {mapped[i]}" for i in moved.tolist())
     return LabelReading(f"labels are permuted: {text}", f"labels = [{{{order}}}.get(i, i) for i in labels]", mapped)
-
-
-def quick_fit(boxes: Floats, labelless: Floats, real: Bools) -> float:
-    """How well ``boxes`` ``[N, 4]`` cover the objects ``labelless`` ``[T, 4]``, summed: the best IoU of each ``real`` one."""
-    if not len(boxes) or not real.any():
-        return 0.0
-    return float(iou(labelless[real], boxes).max(axis=1).sum())

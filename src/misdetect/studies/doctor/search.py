@@ -66,7 +66,9 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         before = [] if best.wiring.query == AS_IS else [best.wiring.query]
         queries = [" + ".join([*before, name]) for name, c in evidence.changes.items() if c.kind not in kinds]
         yield [(query, i) for query in queries for i in choose]
-        trials = [Trial(Wiring(query, reading), fit) for query in queries for reading, fit in [_best(evidence, query, choose)]]
+        trials = [
+            Trial(Wiring(query, reading), fit) for query in queries for reading, fit in [_best(evidence, query, choose)]
+        ]
         found.tried += trials
         gains = [(_gain(evidence, trial, best), trial) for trial in trials]
         gain, top = max(gains, key=lambda pair: pair[0], default=(0.0, best))
@@ -94,9 +96,13 @@ def _gain(evidence: Evidence, trial: Trial, best: Trial) -> float:
 
 def atoms(wiring: Wiring) -> list[tuple[str, Wiring]]:
     """The single changes of which ``wiring`` is made, each with the wiring that lacks only it."""
-    found = [] if wiring.query == AS_IS else [
-        (f"query {name}", replace(wiring, query=without(wiring.query, name))) for name in wiring.query.split(" + ")
-    ]
+    found = (
+        []
+        if wiring.query == AS_IS
+        else [
+            (f"query {name}", replace(wiring, query=without(wiring.query, name))) for name in wiring.query.split(" + ")
+        ]
+    )
     reading = wiring.reading
     for part in ("boxes", "labels", "scores", "nms"):
         if getattr(reading, part) != getattr(GIVEN, part):

@@ -162,7 +162,14 @@ class DoctorStudy:
             label = int(said.labels[i])
             name = names[label] if names is not None and 0 <= label < len(names) else str(label)
             rows.append(
-                {**about, "kind": "box", "label": name, "number": label, "score": said.scores[i], **sides(said.boxes[i])}
+                {
+                    **about,
+                    "kind": "box",
+                    "label": name,
+                    "number": label,
+                    "score": said.scores[i],
+                    **sides(said.boxes[i]),
+                }
             )
         if query == AS_IS:
             rows += self._truth_rows(about, sample.truth)
@@ -185,7 +192,11 @@ class DoctorStudy:
 
 
 def planned(
-    rows: Sequence[Row], images: int, names: Sequence[str], space: Sequence[str], changes: Mapping[str, Change],
+    rows: Sequence[Row],
+    images: int,
+    names: Sequence[str],
+    space: Sequence[str],
+    changes: Mapping[str, Change],
     score: float,
 ) -> Iterator[tuple[list[tuple[str, int]], Evidence]]:
     """What the search wants to know, given the ``rows`` of the first round, and the evidence to add the answers to."""
@@ -232,7 +243,11 @@ def evidence_of(
     real = [
         row
         for row in rows
-        if (row["kind"] == "box" and row["query"] == REFERENCE and row["score"] >= score if reference else row["kind"] == "truth")
+        if (
+            row["kind"] == "box" and row["query"] == REFERENCE and row["score"] >= score
+            if reference
+            else row["kind"] == "truth"
+        )
     ]
     real.sort(key=lambda row: row["place"])
     objects = Objects(
