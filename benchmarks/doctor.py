@@ -1,7 +1,9 @@
-"""Planted mistakes of wiring and what ``doctor`` says first: ``python benchmarks/doctor.py [--images N] [--onnx] [--alarms N]``.
+"""Planted mistakes of wiring and what ``doctor`` says first: ``python benchmarks/doctor.py [--images N] [--onnx]
+[--alarms N]``.
 
 By default the mistakes wrapped around ``zoo:yolox``; ``--onnx`` those of the real detectors in ``../shared/fixtures``;
-``--alarms N`` counts the findings of detectors that are wired right, on N subsets of the data each (there should be none).
+``--alarms N`` counts the findings of detectors that are wired right, on N subsets of the data each (there should be
+none).
 """
 
 import argparse

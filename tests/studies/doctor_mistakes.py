@@ -1,7 +1,7 @@
 """Detectors that are wired wrongly in one known way, for ``doctor`` to name: the tests' and the benchmark's.
 
-Each mistake wraps a detector that is wired right. ``Remembering`` asks that one only once about each picture, so that thirty
-mistakes cost little more than one.
+Each mistake wraps a detector that is wired right. ``Remembering`` asks that one only once about each picture, so that
+thirty mistakes cost little more than one.
 """
 
 from pathlib import Path
@@ -55,15 +55,15 @@ class Wrong:
 
 def boxes(change):
     """A mistake in the boxes alone: ``change(boxes, width, height)``."""
-    return {"say": lambda b, s, l, w, h: (change(b, w, h), s, l)}
+    return {"say": lambda b, s, n, w, h: (change(b, w, h), s, n)}
 
 
 def scores(change):
-    return {"say": lambda b, s, l, w, h: (b, change(s), l)}
+    return {"say": lambda b, s, n, w, h: (b, change(s), n)}
 
 
 def labels(change):
-    return {"say": lambda b, s, l, w, h: (b, s, change(l))}
+    return {"say": lambda b, s, n, w, h: (b, s, change(n))}
 
 
 def _wh(w, h):
@@ -75,21 +75,21 @@ def _border(w, h):
     return np.array([(side - w) / 2, (side - h) / 2] * 2)
 
 
-def _crowded(b, s, l, w, h):
+def _crowded(b, s, n, w, h):
     """Without suppression an object has many boxes."""
     noise = np.random.default_rng(0).normal(0, 0.04, (6, len(b), 4))
     sides = np.tile(b[:, 2:] - b[:, :2], 2)
     many = np.concatenate([b, *(b + each * sides for each in noise)])
     many = np.concatenate([np.minimum(many[:, :2], many[:, 2:]), np.maximum(many[:, :2], many[:, 2:])], axis=1)
-    return many, np.concatenate([s, *(s * (1 - 0.02 * i) for i in range(1, 7))]), np.tile(l, 7)
+    return many, np.concatenate([s, *(s * (1 - 0.02 * i) for i in range(1, 7))]), np.tile(n, 7)
 
 
 def _above(least):
-    return {"say": lambda b, s, l, w, h: (b[s >= least], s[s >= least], l[s >= least])}
+    return {"say": lambda b, s, n, w, h: (b[s >= least], s[s >= least], n[s >= least])}
 
 
 def _best(most):
-    return {"say": lambda b, s, l, w, h: tuple(x[np.argsort(-s, kind="stable")[:most]] for x in (b, s, l))}
+    return {"say": lambda b, s, n, w, h: tuple(x[np.argsort(-s, kind="stable")[:most]] for x in (b, s, n))}
 
 
 def _squeezed(image):
@@ -123,9 +123,9 @@ SQUARE = {
     "thousandths": ("boxes", "thousandths", boxes(lambda b, w, h: b / _wh(w, h) * 1000)),
     "left in network pixels": ("boxes", "416 x 416", boxes(lambda b, w, h: b * (416 / max(w, h)))),
     "boxes mirrored": ("boxes", "mirrored", boxes(lambda b, w, h: np.c_[w - b[:, 2], b[:, 1], w - b[:, 0], b[:, 3]])),
-    "labels from 1": ("labels", "count from 1", labels(lambda l: l + 1)),
-    "labels one too low": ("labels", "one too low", labels(lambda l: l - 1)),
-    "two classes exchanged": ("labels", "permuted", labels(lambda l: np.where(l == 1, 3, np.where(l == 3, 1, l)))),
+    "labels from 1": ("labels", "count from 1", labels(lambda n: n + 1)),
+    "labels one too low": ("labels", "one too low", labels(lambda n: n - 1)),
+    "two classes exchanged": ("labels", "permuted", labels(lambda n: np.where(n == 1, 3, np.where(n == 3, 1, n)))),
     "scores in percent": ("scores", "percent", scores(lambda s: 100 * s)),
     "sigmoid missing": ("scores", "logits", scores(_logit)),
     "sigmoid twice": ("scores", "twice", scores(_sigmoid)),
@@ -158,7 +158,7 @@ WIDE = {
     "stretched for letterboxed": (
         "resize",
         "stretched",
-        {"see": _squeezed, "say": lambda b, s, l, w, h: (b * _wh(w, h) / max(w, h), s, l)},
+        {"see": _squeezed, "say": lambda b, s, n, w, h: (b * _wh(w, h) / max(w, h), s, n)},
     ),
 }
 """Those that only oblong pictures show."""

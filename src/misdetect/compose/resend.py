@@ -1,8 +1,8 @@
 """``Resent``: a picture changed before it is sent, so that it makes up for what a detector's wiring does to it.
 
-Where channels are taken in the wrong order, a picture with its channels swapped is seen right; where a photo is stretched
-to a square, one that is padded to a square first keeps its shape. Each edit also knows the way back for boxes. What no
-picture of 8 bits can make up for (a network that is fed 0..1 for 0..255) is not here.
+Where channels are taken in the wrong order, a picture with its channels swapped is seen right; where a photo is
+stretched to a square, one that is padded to a square first keeps its shape. Each edit also knows the way back for
+boxes. What no picture of 8 bits can make up for (a network that is fed 0..1 for 0..255) is not here.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ def four(x: ArrayLike, y: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Edit:
-    """``draw(pixels)`` is the picture that is sent; ``back(boxes, width, height)`` brings boxes ``[N, 4]`` from it to the
-    picture of ``width`` × ``height`` that it was made of, and ``size`` tells the size of what is sent."""
+    """``draw(pixels)`` is the picture that is sent; ``back(boxes, width, height)`` brings boxes ``[N, 4]`` from it to
+    the picture of ``width`` × ``height`` that it was made of, and ``size`` tells the size of what is sent."""
 
     draw: Callable[[Pixels], Pixels]
     back: Callable[[Floats, Side, Side], Floats] = lambda boxes, width, height: boxes
@@ -121,8 +121,8 @@ EDITS: dict[str, Edit] = {
     "half": _scaled(0.5),
     "double": _scaled(2.0),
 }
-"""By name. ``left``, ``right`` and ``round`` turn by 90, 90 and 180 degrees, ``mirror`` swaps left and right, ``flip`` top
-and bottom; ``planar`` sends the three planes one after the other where pixels are expected."""
+"""By name. ``left``, ``right`` and ``round`` turn by 90, 90 and 180 degrees, ``mirror`` swaps left and right, ``flip``
+top and bottom; ``planar`` sends the three planes one after the other where pixels are expected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,8 @@ def sent_size(edits: Sequence[str], width: Side, height: Side) -> Size:
 
 def come_back(boxes: Floats, edits: Sequence[str], width: Side, height: Side, *, turned: bool = True) -> Floats:
     """``boxes`` ``[N, 4]`` on ``resent`` brought back to the picture of ``width`` × ``height`` (or one size per box)
-    before ``edits``; without ``turned`` those that move pixels are left out: the detector answered in the places of what
-    it saw."""
+    before ``edits``; without ``turned`` those that move pixels are left out: the detector answered in the places of
+    what it saw."""
     sizes: list[Size] = [(width, height)]
     for how in edits:
         sizes.append(EDITS[how].size(*sizes[-1]))

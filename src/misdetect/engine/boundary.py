@@ -33,8 +33,8 @@ def check_batch(answers: object, count: int) -> Sequence[Any]:
 
 
 def check_detections(answer: object, height: int, width: int, classes: int) -> tuple[Detections, int]:
-    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it. What is only
-    taken down (``Said``) stays as it is."""
+    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it. What is
+    only taken down (``Said``) stays as it is."""
     if isinstance(answer, Said):
         return answer, 0
     try:

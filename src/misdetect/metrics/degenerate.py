@@ -1,4 +1,5 @@
-"""A detector that says nothing, or the same of every image: told in one sentence, since no table of errors helps there."""
+"""A detector that says nothing, or the same of every image: told in one sentence, since no table of errors helps
+there."""
 
 from typing import Literal
 
@@ -15,15 +16,16 @@ _CLOSE = 0.01
 """Share of the image's larger side by which boxes that are the same may differ."""
 
 SENTENCES: dict[Degenerate, str] = {
-    "silent": "The detector finds nothing on any of {images} images; `misdetect doctor` looks for what is wired wrongly.",
+    "silent": "The detector finds nothing on any of {images} images; "
+    "`misdetect doctor` looks for what is wired wrongly.",
     "constant": "The detector reports the same boxes on each of {images} images, so it does not look at them; "
     "`misdetect doctor` looks for what is wired wrongly.",
 }
 
 
 def degenerate(image: Ints, boxes: Floats, scores: Floats, label: Ints, images: int) -> Degenerate | None:
-    """What is wrong with detections of ``images`` images: ``image`` ``[D]``, ``boxes`` ``[D, 4]`` in pixels or in shares
-    of the image, ``scores`` and ``label`` ``[D]``; ``None`` where nothing is."""
+    """What is wrong with detections of ``images`` images: ``image`` ``[D]``, ``boxes`` ``[D, 4]`` in pixels or in
+    shares of the image, ``scores`` and ``label`` ``[D]``; ``None`` where nothing is."""
     if images < _LEAST:
         return None
     if not len(image):

@@ -1,8 +1,8 @@
 """AP of two readings of the same images, and the interval of their difference: a bootstrap over images, paired.
 
-``Precision`` matches once, at COCO's ten IoU thresholds, and then gives AP for any weights of the images: a resample is a
-row of weights, so that two readings are compared on the same thousand draws without matching anything again. The twelve
-numbers of one data set are ``ap``'s; with all weights 1 both agree.
+``Precision`` matches once, at COCO's ten IoU thresholds, and then gives AP for any weights of the images: a resample is
+a row of weights, so that two readings are compared on the same thousand draws without matching anything again. The
+twelve numbers of one data set are ``ap``'s; with all weights 1 both agree.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,9 @@ from misdetect.boxes import Bools, Floats, Ints
 from misdetect.metrics.ap import IOU_THRESHOLDS
 from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
-from misdetect.metrics.tide import RECALLS
 
+RECALLS = np.linspace(0, 1, 101)
+"""COCO's, to the last bit: of ten objects three are a recall of .3, and that must count as COCO counts it."""
 MOST = 100
 """Detections per image that count, the best-scored: COCO's cap."""
 _AT_ONCE = 1 << 22
@@ -74,9 +75,9 @@ class Boxes:
 
 
 class Precision:
-    """AP of ``found`` against ``objects`` at ``thresholds`` of IoU. ``pooled``: one ranking over all classes instead of the
-    mean over classes, which on a few dozen images is a mean of very few objects each; with ``any_class`` labels do not
-    count at all."""
+    """AP of ``found`` against ``objects`` at ``thresholds`` of IoU. ``pooled``: one ranking over all classes instead of
+    the mean over classes, which on a few dozen images is a mean of very few objects each; with ``any_class`` labels do
+    not count at all."""
 
     def __init__(
         self,
@@ -131,7 +132,8 @@ class Precision:
                 known = positives[rows] > 0
                 total[rows] += np.where(known, value, 0)
                 count[rows] += known
-        return np.divide(total, count, out=np.full(len(draws), np.nan), where=count > 0)
+        found: Floats = np.divide(total, count, out=np.full(len(draws), np.nan), where=count > 0)
+        return found
 
     @cached_property
     def ap(self) -> float:

@@ -1,8 +1,9 @@
 """``doctor``: is a detector wired up right? The mistakes people make, tried one by one, and what each would be worth.
 
-``changes`` are mistakes in what is sent (edits of the picture, options of an ``onnx:`` spec), ``readings`` mistakes in what
-comes back; ``bench`` asks the detector in other ways and takes its answers down as they are; ``search`` chooses on some
-images what ``document`` confirms on others; ``observe`` sees what needs no question, ``against`` compares with a reference.
+``changes`` are mistakes in what is sent (edits of the picture, options of an ``onnx:`` spec), ``readings`` mistakes in
+what comes back; ``bench`` asks the detector in other ways and takes its answers down as they are; ``search`` chooses on
+some images what ``document`` confirms on others; ``observe`` sees what needs no question, ``against`` compares with a
+reference.
 """
 
 from misdetect.studies.contract import Kind

@@ -42,13 +42,14 @@ class Pairs:
 
 
 def pair(reference: Mapping[int, Answer], detector: Mapping[int, Answer], to_space: Ints, score: float) -> Pairs:
-    """Match what the reference sees from ``score`` on with the detector's answers on the same images, by place alone."""
+    """Match what the reference sees from ``score`` on with the detector's answers on the same images, by place
+    alone."""
     columns: list[list[Any]] = [[] for _ in range(9)]
     for image in sorted(set(reference) & set(detector)):
         own, other = reference[image], detector[image]
         rows = np.flatnonzero(own.scores >= score)
         overlaps = iou(own.boxes[rows], _sound(other.boxes))
-        same = own.labels[rows][:, None] == _mapped(other.labels, to_space)[None, :]
+        same = np.equal.outer(own.labels[rows], _mapped(other.labels, to_space))
         # of several boxes in one place the one of its class, and of these the surer, is its partner
         weights = np.where(overlaps >= 0.3, overlaps + same + 0.5 * np.clip(other.scores, 0, 1)[None, :], 0)
         first, second = match(weights) if weights.size else (np.zeros(0, np.int64),) * 2
@@ -58,9 +59,11 @@ def pair(reference: Mapping[int, Answer], detector: Mapping[int, Answer], to_spa
             box, mate = own.boxes[at], other.boxes[j] if j >= 0 else np.full(4, np.nan)
             size, new = np.maximum(box[2:] - box[:2], 1e-6), np.maximum(mate[2:] - mate[:2], 1e-6)
             values = (
-                image, box, own.labels[at], own.scores[at], j, ((mate[:2] + mate[2:]) - (box[:2] + box[2:])) / 2 / size,
-                np.log(new / size), _mapped(other.labels, to_space)[j] if j >= 0 else -1, other.scores[j] if j >= 0 else np.nan,
-            )  # fmt: skip
+                *(image, box, own.labels[at], own.scores[at], j),
+                ((mate[:2] + mate[2:]) - (box[:2] + box[2:])) / 2 / size,
+                np.log(new / size),
+                *((_mapped(other.labels, to_space)[j], other.scores[j]) if j >= 0 else (-1, np.nan)),
+            )
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     shapes = ((), (4,), (), (), (), (2,), (2,), (), ())

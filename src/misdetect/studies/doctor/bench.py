@@ -1,4 +1,5 @@
-"""``Bench``: a detector whose answers are taken down as they are, and whose spec's options are turned for single pictures.
+"""``Bench``: a detector whose answers are taken down as they are, and whose spec's options are turned for single
+pictures.
 
 It is a detector like any other to the engine, so what is asked is cached, budgeted and resumed. A picture that is
 ``Wired`` names the options it is to be asked with, or that the reference is to be asked.

@@ -74,7 +74,8 @@ def _answers_of(rows: Sequence[Mapping[str, Any]], query: str) -> dict[int, Answ
 
 
 def confirmed(evidence: Evidence, found: Diagnosis, confirm: Sequence[int], how: DoctorSettings) -> list[Finding]:
-    """The changes that gain more than the margin on images that had no part in choosing them, the largest gain first."""
+    """The changes that gain more than the margin on images that had no part in choosing them, the largest gain
+    first."""
     if not found.asked:
         return []
     draws = resamples(len(confirm), DRAWS, how.seed)

@@ -1,7 +1,7 @@
 """What a detector answered, read in one way or another, and how well that fits the objects.
 
-``Evidence`` holds the answers of every way of asking and the objects they are judged by; ``best_reading`` finds what the
-numbers most likely mean on some images. Nothing here asks anything.
+``Evidence`` holds the answers of every way of asking and the objects they are judged by; ``best_reading`` finds what
+the numbers most likely mean on some images. Nothing here asks anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,8 +107,8 @@ class Evidence:
         return [change.edit for change in self.parts(query) if change.edit]
 
     def read(self, query: str, reading: Reading, images: Sequence[int], *, strict: bool = False) -> Boxes:
-        """The detections on ``images``, numbered in that order, with labels of ``space``. ``strict``: an answer that could
-        not be used as it is read counts as none."""
+        """The detections on ``images``, numbered in that order, with labels of ``space``. ``strict``: an answer that
+        could not be used as it is read counts as none."""
         parts: list[tuple[Ints, Floats, Floats, Ints]] = []
         for place, image in enumerate(images):
             boxes, scores, labels = self._one(query, reading, image, strict)
@@ -168,10 +168,15 @@ class Evidence:
         found = self.read(query, reading, images)
         return Precision(self.objects.of(images), found, any_class=True, thresholds=_CHOSEN).ap
 
-    def best_reading(self, query: str, images: Sequence[int]) -> tuple[Reading, Fit]:
-        """What the answers to ``query`` on ``images`` most likely mean: boxes first, by their places alone, then scores,
-        suppression and labels. Of readings that do equally well the plainest."""
+    def best_reading(self, query: str, images: Sequence[int], known: Reading | None = None) -> tuple[Reading, Fit]:
+        """What the answers to ``query`` on ``images`` most likely mean: boxes first, by their places alone, then
+        scores, suppression and labels. Of readings that do equally well the plainest. Where it is ``known`` what the
+        numbers mean, only the places of turned pictures are in question."""
         turns = any(EDITS[how].turns for how in self.edits(query))
+        if known is not None:
+            readings = [known, replace(known, turned=False)] if turns else [known]
+            best = self._plainest(query, readings, images, by_place=False)
+            return best, self.fit(query, best, images)
         scored = replace(GIVEN, scores=self._score_readings(query, images)[0])
         readings = [replace(scored, boxes=name) for name in self._screened(query, images)]
         if turns:
@@ -229,8 +234,8 @@ class Evidence:
         return [name for name in self._screened(AS_IS, chosen) if "network" in name]
 
     def _covers(self, query: str, names: Sequence[str], images: Sequence[int]) -> list[float]:
-        """For each reading of boxes how well the best-scored ones, so read, cover the objects: the sum over objects of the
-        best IoU."""
+        """For each reading of boxes how well the best-scored ones, so read, cover the objects: the sum over objects of
+        the best IoU."""
         told = [(i, answer) for i in images if (answer := self.said(query, i)) is not None and len(answer.scores)]
         real = ~self.objects.crowd & np.isin(self.objects.image, [i for i, _ in told])
         if not told or not real.any():
@@ -256,8 +261,8 @@ class Evidence:
         return [cover(name) for name in names]
 
     def _votes(self, query: str, reading: Reading, images: Sequence[int]) -> Floats:
-        """For each label of the detector, as it is given, which class the object in its place has: ``[C, C]``, the sum of
-        scores' ranks is not needed, each object has one vote, that of the best-scored box on it."""
+        """For each label of the detector, as it is given, which class the object in its place has: ``[C, C]``, the sum
+        of scores' ranks is not needed, each object has one vote, that of the best-scored box on it."""
         names = len(self.names)
         votes = np.zeros((names, names))
         back = np.full(len(self.space), -1, np.int64)

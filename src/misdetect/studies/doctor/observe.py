@@ -40,18 +40,18 @@ def observe(evidence: Evidence, images: Sequence[int], before: float) -> list[Fi
         fix = "check what the network is fed (scale, mean and std, layout) and the score threshold"
         return [observed(kind, sentence(kind, len(answers)).partition(";")[0] + ".", fix, before)]
     found = []
-    low, high = float(scores.min()), float(scores.max())
-    if len(scores) >= _ENOUGH and low >= _TWICE[0] - 1e-6 and high <= _TWICE[1] + 1e-6:
+    low, high, most = float(scores.min()), float(scores.max()), int(counts.max())
+    at_cap = counts == most
+    if at_cap.mean() >= _CAPPED and _cuts(evidence, images, most):
+        told = f"{at_cap.sum()} of {len(counts)} have exactly so many"
+        change = f"no image has more than {most} detections, {told}: a cap cuts"
+        found.append(observed("cap", change, f"raise the cap of {most} detections per image to 100", before))
+    elif len(scores) >= _ENOUGH and low >= _TWICE[0] - 1e-6 and high <= _TWICE[1] + 1e-6:
         change = f"all {len(scores)} scores lie between {low:.2f} and {high:.2f}: a sigmoid is applied twice"
         found.append(observed("scores", change, "scores = np.log(scores / (1 - scores))  # undo one of them", before))
     elif len(scores) >= _ENOUGH and low >= _LEAST_SCORE and high <= 1:
         change = f"no score is below {low:.2f}: a threshold cuts what AP, and the search for flicker, need"
         found.append(observed("threshold", change, "lower the detector's own score threshold to 0.01", before))
-    most = int(counts.max())
-    at_cap = counts == most
-    if at_cap.mean() >= _CAPPED and _cuts(evidence, images, most):
-        change = f"no image has more than {most} detections, {at_cap.sum()} of {len(counts)} have exactly so many: a cap cuts"
-        found.append(observed("cap", change, f"raise the cap of {most} detections per image to 100", before))
     return found
 
 

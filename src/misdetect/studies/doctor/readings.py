@@ -60,7 +60,8 @@ _FORMATS: tuple[tuple[str, str, str, Callable[[Floats], Floats]], ...] = (
 
 @dataclass(frozen=True)
 class _Units:
-    """``scale(width, height)`` is what the numbers are multiplied with, after ``offset(width, height)`` was taken off."""
+    """``scale(width, height)`` is what the numbers are multiplied with, after ``offset(width, height)`` was taken
+    off."""
 
     name: str
     change: str
@@ -146,7 +147,7 @@ def _network(size: int) -> Iterator[_Units]:
     yield _Units(
         f"network-{size}-centre",
         f"boxes are pixels of the network's input, {size} x {size}, on which the image was letterboxed, centred",
-        f"boxes = (boxes - [left, top, left, top]) * (max(width, height) / {size})  # left, top: the letterbox's border",
+        f"boxes = (boxes - [left, top, left, top]) * (max(width, height) / {size})  # left, top: its border",
         lambda w, h: (np.maximum(w, h) / size, np.maximum(w, h) / size),
         lambda w, h: (_border(w, h)[0] * size / np.maximum(w, h), _border(w, h)[1] * size / np.maximum(w, h)),
     )
@@ -283,8 +284,9 @@ def label_readings(names: Sequence[str], data_names: Sequence[str]) -> dict[str,
 
 
 def assigned(names: Sequence[str], votes: Floats, least: float = 3.0, share: float = 0.6) -> LabelReading | None:
-    """The renaming that ``votes`` ``[C, C]`` speak for (reported label, label of the object in its place), each class at
-    most once; ``None`` where they speak for none. Labels with fewer than ``least`` votes, or no clear majority, stay."""
+    """The renaming that ``votes`` ``[C, C]`` speak for (reported label, label of the object in its place), each class
+    at most once; ``None`` where they speak for none. Labels with fewer than ``least`` votes, or no clear majority,
+    stay."""
     total = votes.sum(axis=1, keepdims=True)
     clear = np.where((votes >= least) & (votes >= share * np.maximum(total, 1e-9)), votes, 0.0)
     rows, columns = match(clear)

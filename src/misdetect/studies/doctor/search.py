@@ -1,11 +1,12 @@
 """The search for what is wrong: chosen on some images, confirmed on others. It asks nothing itself.
 
-``search`` is a generator: it yields what it wants asked, (way of asking, image), and goes on once the answers are in the
-``Evidence``. So the study plans by it while it runs, and the document, which has all answers, runs through it again.
+``search`` is a generator: it yields what it wants asked, (way of asking, image), and goes on once the answers are in
+the ``Evidence``. So the study plans by it while it runs, and the document, which has all answers, runs through it
+again.
 
-Every change is tried on the *choosing* images, each with the best reading of what comes back; the best is kept if it gains
-enough, and the others are tried on top of it once more. What was chosen is then asked on the *confirming* images, which had
-no part in the choice: there it must gain, image for image, more than a margin, or it is not reported.
+Every change is tried on the *choosing* images, each with the best reading of what comes back; the best is kept if it
+gains enough, and the others are tried on top of it once more. What was chosen is then asked on the *confirming* images,
+which had no part in the choice: there it must gain, image for image, more than a margin, or it is not reported.
 """
 
 from collections.abc import Generator, Sequence
@@ -17,6 +18,8 @@ Wanted = list[tuple[str, int]]
 GAIN = 0.02
 """What a change must gain on the choosing images to be looked at further: in AP with plus AP without classes."""
 TUNING_GAIN = 0.1
+READABLE = 0.2
+"""Fit from which on the answers are understood: other ways of asking are then read in the same way."""
 SWEEPS = 2
 """Changes of what is sent that are found together."""
 
@@ -39,7 +42,8 @@ class Trial:
 
 @dataclass
 class Diagnosis:
-    """The wiring that does best on the choosing images, and all that was tried. ``asked``: also on the confirming ones."""
+    """The wiring that does best on the choosing images, and all that was tried. ``asked``: also on the confirming
+    ones."""
 
     chosen: Wiring = field(default_factory=Wiring)
     plain: Fit = field(default_factory=lambda: Fit(0.0, 0.0))
@@ -66,9 +70,9 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         before = [] if best.wiring.query == AS_IS else [best.wiring.query]
         queries = [" + ".join([*before, name]) for name, c in evidence.changes.items() if c.kind not in kinds]
         yield [(query, i) for query in queries for i in choose]
-        trials = [
-            Trial(Wiring(query, reading), fit) for query in queries for reading, fit in [_best(evidence, query, choose)]
-        ]
+        known = best.wiring.reading if best.fit.total >= READABLE else None
+        read = [(query, *evidence.best_reading(query, choose, known)) for query in queries]
+        trials = [Trial(Wiring(query, reading), fit) for query, reading, fit in read]
         found.tried += trials
         gains = [(_gain(evidence, trial, best), trial) for trial in trials]
         gain, top = max(gains, key=lambda pair: pair[0], default=(0.0, best))
@@ -78,18 +82,15 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")
-        queries = dict.fromkeys([best.wiring.query, *(without(best.wiring.query, name) for name in names)])
-        yield [(query, i) for query in queries for i in confirm]
+        needed = dict.fromkeys([best.wiring.query, *(without(best.wiring.query, name) for name in names)])
+        yield [(query, i) for query in needed for i in confirm]
         found.asked = True
     return found
 
 
-def _best(evidence: Evidence, query: str, choose: Sequence[int]) -> tuple[Reading, Fit]:
-    return evidence.best_reading(query, choose)
-
-
 def _gain(evidence: Evidence, trial: Trial, best: Trial) -> float:
-    """By how much a trial beats the best so far, beyond what it must; a simpler reading of the answers is a gain too."""
+    """By how much a trial beats the best so far, beyond what it must; a simpler reading of the answers is a gain
+    too."""
     tunes = evidence.parts(trial.wiring.query)[-1].tunes
     return trial.fit.total - best.fit.total - (TUNING_GAIN if tunes else GAIN)
 

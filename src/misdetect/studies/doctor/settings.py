@@ -16,7 +16,8 @@ class DoctorSettings(Running):
     truth: Annotated[str | None, _LOOKING] = None
     """Data spec whose annotations are used, joined by image name."""
     reference: Annotated[str | None, _LOOKING] = None
-    """Detector spec that is right, such as the float model or the framework original; then no annotations are needed."""
+    """Detector spec that is right, such as the float model or the framework original; then no annotations are
+    needed."""
     images: Annotated[int, _LOOKING, Range(6, 10_000)] = 48
     """Images that are asked about: a third to choose by, the rest to confirm."""
     score: Annotated[Share, _LOOKING] = 0.3

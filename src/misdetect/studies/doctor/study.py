@@ -90,7 +90,7 @@ class DoctorStudy:
 
     def chosen(self) -> list[int]:
         """Places in the data of the images that are used, at random; such with objects, unless there is a reference."""
-        order = np.random.default_rng([self.how.seed, 14]).permutation(len(self.data)).tolist()
+        order: list[int] = np.random.default_rng([self.how.seed, 14]).permutation(len(self.data)).tolist()
         if self.how.reference is not None:
             return order[: self.how.images]
         found: list[int] = []
@@ -142,7 +142,7 @@ class DoctorStudy:
 
     def image_of(self, case: Case) -> str:
         """The image of a case, to name it by if it fails."""
-        return self.data[case.content[2]].id
+        return str(self.data[case.content[2]].id)
 
     def run(self, case: Case) -> Steps:
         """Ask once, in the way that the case says."""
