@@ -7,10 +7,11 @@ reference.
 """
 
 from misdetect.studies.contract import Kind
+from misdetect.studies.doctor.again import replay
 from misdetect.studies.doctor.document import document, ledger, numbers, sentences
 from misdetect.studies.doctor.settings import DoctorSettings
 from misdetect.studies.doctor.study import DoctorStudy, prepare, rebuild
 
-DOCTOR = Kind("doctor", DoctorSettings, prepare, document, ledger, sentences, numbers, rebuild)
+DOCTOR = Kind("doctor", DoctorSettings, prepare, document, ledger, sentences, numbers, rebuild, replay=replay)
 
 __all__ = ["DOCTOR", "DoctorSettings", "DoctorStudy"]

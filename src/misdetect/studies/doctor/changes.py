@@ -6,7 +6,10 @@ A change costs questions, so there are few; what could be wrong with the answers
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from misdetect.compose.resend import EDITS
 from misdetect.detectors.onnx.decoders import DECODERS
@@ -134,6 +137,13 @@ def _conventions(colour: str) -> dict[str, Options]:
     }
 
 
+def _is(own: dict[str, Any], options: Options) -> bool:
+    """Whether ``options`` are what a network is fed already."""
+    values = {name: [float(Fraction(part)) for part in text.split(",")] for name, text in options}
+    same = [np.allclose(own[name], values[name], rtol=1e-3) for name in ("scale", "mean", "std")]
+    return all(same)
+
+
 def _of_onnx(bench: Bench) -> Iterator[Change]:
     """The options of an ``onnx:`` spec, turned one group at a time."""
     assert bench.spec is not None
@@ -147,7 +157,7 @@ def _of_onnx(bench: Bench) -> Iterator[Change]:
     other = "rgb" if own["colour"] == "bgr" else "bgr"
     yield change("channels", f"the network wants {other.upper()}, not {own['colour'].upper()}", ("colour", other))
     for name, options in _conventions(own["colour"]).items():
-        if own["dtype"] != "uint8":
+        if own["dtype"] != "uint8" and not _is(own, options):
             yield change("normalisation", f"the network wants pixels as {name}", *options)
     padding = () if "pad" in own and own["resize"] != "stretch" else (("pad", "114"),)
     for resize in ("letterbox", "letterbox-topleft", "stretch"):

@@ -179,8 +179,10 @@ class Evidence:
             return best, self.fit(query, best, images)
         scored = replace(GIVEN, scores=self._score_readings(query, images)[0])
         readings = [replace(scored, boxes=name) for name in self._screened(query, images)]
-        if turns:
-            readings += [replace(reading, turned=False) for reading in readings]
+        if turns:  # places of what was seen are plainer than another format
+            unturned = [replace(reading, turned=False) for reading in readings]
+            given = [reading for reading in (*readings, *unturned) if reading.boxes == AS_GIVEN]
+            readings = [*given, *(reading for reading in (*readings, *unturned) if reading.boxes != AS_GIVEN)]
         best = self._plainest(query, readings, images, by_place=True)
         scores = [replace(best, scores=name) for name in self._score_readings(query, images)]
         best = self._plainest(query, scores, images, by_place=True)

@@ -14,6 +14,7 @@ import numpy as np
 from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy, match, nms, xywh_to_xyxy
 from misdetect.compose.resend import Side, four
 from misdetect.detectors.names import COCO, COCO_IDS
+from misdetect.detectors.onnx.decoders import sigmoid
 
 SIZES: tuple[int, ...] = (
     *(128, 192, 224, 256, 300, 320, 352, 384, 416, 448, 480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832),
@@ -201,11 +202,6 @@ class ScoreReading:
     code: str
     read: Callable[[Floats], Floats]
     fits: Callable[[Floats], bool]
-
-
-def sigmoid(values: Floats) -> Floats:
-    """1 / (1 + exp(-x)), without overflow."""
-    return np.asarray(0.5 * (1 + np.tanh(np.asarray(values, dtype=np.float64) / 2)))
 
 
 SCORE_READINGS: dict[str, ScoreReading] = {

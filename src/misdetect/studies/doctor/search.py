@@ -20,6 +20,7 @@ GAIN = 0.02
 TUNING_GAIN = 0.1
 READABLE = 0.2
 """Fit from which on the answers are understood: other ways of asking are then read in the same way."""
+HARM = 0.05
 SWEEPS = 2
 """Changes of what is sent that are found together."""
 
@@ -65,20 +66,25 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
     found.plain = evidence.fit(AS_IS, GIVEN, choose)
     best = Trial(Wiring(AS_IS, reading), fit)
     found.tried.append(best)
+    candidates = list(evidence.changes)
     for _ in range(SWEEPS):
-        kinds = {change.kind for change in evidence.parts(best.wiring.query)}
-        before = [] if best.wiring.query == AS_IS else [best.wiring.query]
-        queries = [" + ".join([*before, name]) for name, c in evidence.changes.items() if c.kind not in kinds]
+        parts = evidence.parts(best.wiring.query)
+        prefix = [part.name for part in parts]
+        names = [name for name in candidates if evidence.changes[name].kind not in {part.kind for part in parts}]
+        queries = [" + ".join([*prefix, name]) for name in names]
         yield [(query, i) for query in queries for i in choose]
         known = best.wiring.reading if best.fit.total >= READABLE else None
         read = [(query, *evidence.best_reading(query, choose, known)) for query in queries]
         trials = [Trial(Wiring(query, reading), fit) for query, reading, fit in read]
         found.tried += trials
-        gains = [(_gain(evidence, trial, best), trial) for trial in trials]
-        gain, top = max(gains, key=lambda pair: pair[0], default=(0.0, best))
+        # what does harm alone is not tried again together with what helps
+        candidates = [
+            name for name, trial in zip(names, trials, strict=True) if trial.fit.total > best.fit.total - HARM
+        ]
+        gain, top = max(((_gain(evidence, trial, best), i) for i, trial in enumerate(trials)), default=(0.0, 0))
         if gain <= 0:
             break
-        best = top
+        best = trials[top]
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")

@@ -24,9 +24,9 @@ class DoctorSettings(Running):
     """Least score of what the reference sees that counts as an object."""
     seed: Annotated[int, _LOOKING, Range(0)] = 0
     """Of which images are used."""
-    margin: Annotated[float, VIEW, _RESULTS, Range(0, 1)] = 0.01
+    margin: Annotated[float, VIEW, _RESULTS, Range(0, 1)] = 0.005
     """Least gain in AP: the interval must lie above it."""
-    confidence: Annotated[float, VIEW, _RESULTS, Range(0.5, 0.999)] = 0.95
+    confidence: Annotated[float, VIEW, _RESULTS, Range(0.5, 0.999)] = 0.9
     """Of the intervals."""
     fail_if: Annotated[Literal["any"] | None, VIEW, _RESULTS] = None
     """Exit with 1 if there is any finding."""
