@@ -84,11 +84,13 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
 class ClassChannels(PerImage):
     """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: cx, cy, w, h in network pixels, class scores, no objectness."""
 
-    def __init__(self, frame: Frame, decoder: str) -> None:
-        self.frame, self.decoder = frame, decoder
+    def __init__(self, frame: Frame, decoder: str, activation: str = "none") -> None:
+        self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
+        if not self.activated:
+            channels = np.concatenate([channels[:4], sigmoid(channels[4:])])
         best = channels[4:].max(axis=0)
         refuse_nan(self.frame, best)
         alive = np.flatnonzero(best >= self.frame.score)

@@ -171,10 +171,12 @@ class Evidence:
     def best_reading(self, query: str, images: Sequence[int], known: Reading | None = None) -> tuple[Reading, Fit]:
         """What the answers to ``query`` on ``images`` most likely mean: boxes first, by their places alone, then
         scores, suppression and labels. Of readings that do equally well the plainest. Where it is ``known`` what the
-        numbers mean, only the places of turned pictures are in question."""
+        numbers mean, it is only asked whether this way of asking makes their boxes plain."""
         turns = any(EDITS[how].turns for how in self.edits(query))
         if known is not None:
-            readings = [known, replace(known, turned=False)] if turns else [known]
+            formats = dict.fromkeys((AS_GIVEN, known.boxes))
+            places = (True, False) if turns else (True,)
+            readings = [replace(known, boxes=name, turned=turned) for name in formats for turned in places]
             best = self._plainest(query, readings, images, by_place=False)
             return best, self.fit(query, best, images)
         scored = replace(GIVEN, scores=self._score_readings(query, images)[0])
