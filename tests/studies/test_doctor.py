@@ -51,7 +51,7 @@ def check(found, kind, word):
     assert finding is not None, document["tried"][:3]
     assert finding["kind"] == kind
     assert word in finding["change"]
-    assert KEYS <= set(finding)
+    assert set(finding) >= KEYS
     assert finding["fix"]
     if finding["after"] is not None:
         low, high = finding["interval"]

@@ -73,7 +73,7 @@ def pair(reference: Mapping[int, Answer], detector: Mapping[int, Answer], to_spa
 
 
 def _sound(boxes: Floats) -> Floats:
-    return np.where(np.isfinite(boxes).all(axis=1)[:, None], boxes, 0.0)
+    return np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
 
 
 def _mapped(labels: Ints, to_space: Ints) -> Ints:
