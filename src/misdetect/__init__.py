@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
+    from misdetect.api.doctor import doctor
     from misdetect.api.export import export
     from misdetect.api.pool import pool
     from misdetect.api.score import score
@@ -36,6 +37,7 @@ _WHERE = {
     "compare": "misdetect.api",
     "confusion": "misdetect.api",
     "detect": "misdetect.api",
+    "doctor": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
     "fuzz": "misdetect.api",
@@ -59,6 +61,7 @@ __all__ = [
     "compare",
     "confusion",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",

@@ -43,6 +43,10 @@ VERBS = {
         "List the detector families with their level, what is installed, and the decoders of onnx: files.",
         "--json",
     ),
+    "doctor": (
+        "Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",
+        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json",
+    ),
     "explain": (
         "Why each object was missed: which part of the detector failed, with the evidence.",
         "--detector zoo:yolox --data rooms:val --out RUN",
