@@ -16,7 +16,7 @@ from misdetect.data.coco_json import POLYGONS, PolygonText, read_coco
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, DuplicateId, Malformed, NotFinite, UnknownCategory
 from misdetect.data.images import check_name
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.sanity import FARTHEST, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table
 from misdetect.detections import STATES
 from misdetect.masks import Segment
@@ -41,7 +41,9 @@ def load_coco(spec: Spec) -> Dataset:
         warnings.append(Warned("no-image-size", unknown, f"{path}: read from the image files instead"))
     objects, masks, found = _objects(records, path, image_ids, sizes, label_of, polygons, state)
     root = Path(given) if given else find_images(path, file_names)
-    table = Table(root, file_names, image_ids, sizes, objects, segment=masks)
+    # people open files, so an image is called by its file's name, unless two are called the same
+    called = file_names if len(set(file_names)) == len(file_names) else None
+    table = Table(root, file_names, image_ids, sizes, objects, segment=masks, sample_ids=called)
     return table.dataset(
         spec.text,
         names,
@@ -217,10 +219,10 @@ def _annotation_ids(records: list[Record], path: Path, warnings: list[Warned]) -
 
 
 def _crowd(records: list[Record], where: str) -> Bools:
-    flags = [record.get("iscrowd") or 0 for record in records]
-    if not set(flags if all(type(f) in (int, bool) for f in flags) else [None]) <= {0, 1}:
+    flags = [record.get("iscrowd") for record in records]
+    if not set(map(type, flags)) <= {int, bool, type(None)} or not set(flags) <= {0, 1, None}:
         _field(records, "iscrowd", lambda v: type(v) in (int, bool, type(None)) and v in (0, 1, None), "0 or 1", where)
-    return np.array(flags, dtype=np.bool_)
+    return np.array([flag or 0 for flag in flags], dtype=np.bool_)
 
 
 def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
@@ -233,7 +235,7 @@ def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
     except OverflowError:
         areas = np.array([np.inf])
     absent = np.array([area is None for area in given], dtype=np.bool_)
-    bad = ~absent & ~(np.isfinite(areas) & (areas >= 0)) if len(areas) == len(given) else np.ones(1, np.bool_)
+    bad = ~absent & ~((areas >= 0) & (areas <= FARTHEST**2)) if len(areas) == len(given) else np.ones(1, np.bool_)
     if bad.any():
         row = int(bad.argmax())
         raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {given[row]!r:.40}.")

@@ -10,6 +10,8 @@ from misdetect.report.comparison import check_folder
 from misdetect.studies.contract import Document, data_of
 
 _FIGURES = {
+    "confusion": "misdetect.report.confusion:draw",
+    "attack": "misdetect.report.attack:draw",
     "explain": "misdetect.report.explain:draw",
     "fuzz": "misdetect.report.fuzz:draw",
     "scan": "misdetect.report.scan:draw",

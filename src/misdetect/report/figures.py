@@ -1,7 +1,6 @@
-"""Figures as pixels: boxes on a picture, maps over a grid of positions, strips of pictures, curves; all ``[H, W, 3]``.
+"""Photos with something on them: boxes, maps over a grid of positions, strips of pictures; all ``[H, W, 3]``.
 
-Drawn with OpenCV, since a page should not need a plotting library to show a photo with boxes. Interactive maps are in
-``interactive``. Nothing here knows of runs or studies.
+Charts are in ``charts``, interactive maps in ``interactive``. Nothing here knows of runs or studies.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,8 @@ def enlarged(image: Pixels, least: int = 320) -> tuple[Pixels, float]:
     factor = max(1, round(least / min(image.shape[:2])))
     if factor == 1:
         return image.copy(), 1.0
-    return np.repeat(np.repeat(image, factor, axis=0), factor, axis=1), float(factor)
+    large: Pixels = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC))
+    return large, float(factor)
 
 
 def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Sequence[int]) -> Pixels:

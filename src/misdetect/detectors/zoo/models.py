@@ -249,9 +249,9 @@ def build(
     spec: str = "",
     score: float | None = None,
 ) -> TorchDetector:
-    """A small detector of ``family`` (one of ``FAMILIES``, or ``CLASSIFIER``) for ``names``, with random weights decided by ``seed``.
+    """A small detector of ``family`` (one of ``FAMILIES``, or ``CLASSIFIER``) for ``names``.
 
-    ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's usual threshold. torch's own random
+    ``seed`` decides its random weights; ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's usual threshold. torch's own random
     state is left alone.
     """
     if family == "deformable-detr":
