@@ -14,7 +14,7 @@ KEYS = {
     "causes", "settings", "macro", "cost", "prior", "states", "edits", "causes_by_part", "ap", "recall_curves",
     "f_vv_curve_without_localisation", "hallucinations", "images", "parts", "present", "missing", "ignored", "notes",
     "study", "detector", "data", "cases", "done", "failed", "failures", "finished", "out", "pictures", "engine",
-    "stopped", "timing",
+    "stopped", "timing", "joining",
 }  # fmt: skip
 GLASS = "glassbox:hallucinate-context/rate=.5,data=bikes:val,count=4"
 
