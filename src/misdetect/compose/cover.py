@@ -29,7 +29,8 @@ class Covered:
 
     @cached_property
     def key(self) -> str:
-        return digest("covered", self.base.key, self.mask.shape, np.packbits(self.mask), self.filling)
+        how = (cv2.INPAINT_NS, _RADIUS) if self.filling == "inpaint" else _GREY
+        return digest("covered", self.base.key, self.mask.shape, np.packbits(self.mask), how)
 
     def render(self) -> Pixels:
         image = drawn_once(self.base)

@@ -251,8 +251,8 @@ def build(
 ) -> TorchDetector:
     """A small detector of ``family`` (one of ``FAMILIES``, or ``CLASSIFIER``) for ``names``.
 
-    ``seed`` decides its random weights; ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's usual
-    threshold. torch's own random state is left alone.
+    ``seed`` decides its random weights; ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's
+    usual threshold. torch's own random state is left alone.
     """
     if family == "deformable-detr":
         module: Any = small_deformable_detr(names, channels=Darknet.channels, queries=40, encoder_layers=1, seed=seed)
