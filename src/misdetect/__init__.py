@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from misdetect.api import Run, confusion, detect, explain, fuzz, scan
+    from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
@@ -29,6 +29,7 @@ _WHERE = {
     "MisdetectError": "misdetect.errors",
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
+    "attack": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
     "confusion": "misdetect.api",
@@ -43,6 +44,7 @@ _WHERE = {
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",
+    "verify": "misdetect.api",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "MisdetectError",
     "Run",
     "Truth",
+    "attack",
     "checkup",
     "compare",
     "confusion",
@@ -64,6 +67,7 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]
 
 

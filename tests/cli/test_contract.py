@@ -9,14 +9,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from attack_toys import __file__ as toys
+from attack_toys import data as tiles
 from cli_world import finish, start
 from fuzz_runs import GUIDED, document
 
 import misdetect as md
 from misdetect import cli
 from misdetect.cli import VERBS
+from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
+
+BIKES = ["--detector", "glassbox:hallucinate/rate=.5,data=bikes:val,count=3", "--data", "bikes:val,count=3"]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +31,7 @@ def runs(tmp_path_factory):
     document(*GUIDED, "--queries", 60, "--out", folder / "fuzz", "--pictures", "0")
     for fault, name in (("sink", "one"), ("shift", "two")):
         md.explain(f"glassbox:{fault}/class=chair,data=rooms:val,count=8", "rooms:val,count=8", out=folder / name)
+    export_coco(tiles(3), folder / "tiles")
     return folder
 
 
@@ -35,7 +41,9 @@ def commands(world, runs, tmp_path):
     results = tmp_path / "results.json"
     results.write_text(json.dumps(world.expected))
     fuzz, new = runs / "fuzz", tmp_path / "new"
+    attacked = ["--detector", f"python:{toys}:Tiles", "--data", f"coco:{runs / 'tiles' / 'instances.json'}"]
     return {
+        "attack": ["attack", *attacked, "--steps", "3", "--ladder", "2", "--transfer", "none", "--out", new],
         "checkup": ["checkup", *GLASS, "--out", new],
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
         "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
@@ -51,6 +59,7 @@ def commands(world, runs, tmp_path):
         "scan": ["scan", *GLASS, "--pairs", "1", "--step", "40", "--out", new, "--pictures", "0"],
         "score": ["score", "--truth", world.data, "--predictions", str(results)],
         "show": ["show", runs / "one"],
+        "verify": ["verify", *BIKES, "--out", new, "--pictures", "0"],
         "zoo": ["zoo"],
     }
 
@@ -118,9 +127,23 @@ BAD = {
         "worst",
     ],
     "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
+    "attack beyond all colours": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "256"],
+    "attack by less than nothing": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "-1"],
+    "attack on no such loss": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--losses", "cls,obj"],
+    "attack nowhere": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--where", "there"],
+    "attack on a black box": ["attack", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val"],
     "no run to replay": ["replay", "absent", "insertion/1"],
     "no run to export": ["export", "absent", "--out", "o"],
     "no runs to compare": ["compare", "absent", "gone"],
+    "no states to verify": [
+        "verify",
+        "--detector",
+        "glassbox:none,data=rooms:val,count=2",
+        "--data",
+        "rooms:val,count=2",
+    ],
+    "no such predictions": ["verify", "--detector", "predictions:absent.json", "--data", "bikes:val,count=2"],
+    "no state is missing": ["verify", *BIKES, "--missing", ""],
     "no pool without masks": ["pool", "--data", "coco:absent.json", "--out", "o"],
 }
 
@@ -235,6 +258,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
 
 
 @pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup", "scan"])
+@pytest.mark.parametrize("verb", ["detect", "explain", "checkup", "scan", "attack"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"

@@ -78,6 +78,8 @@ _OUTSIDE = {"a path up", "a path from the root", "a drive"}
 _LONG = {"10,000 characters"}
 _NO_FILE = {"nul", "nothing", "a lone surrogate", *_OUTSIDE, *_LONG}
 """No name of a file in a data set."""
+_FROM_THE_ROOT = {"a bracket after a backslash"}
+"""On Windows; a data set is portable, a folder is not."""
 
 
 def _named(name: str) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def _after(folder: Path, name: str, verb: str) -> list[str]:
 # Files and images
 def file_name_cases() -> Iterator[Case]:
     for what, word in WORDS.items():
-        listed = (2,) if what in _NO_FILE else (0,)
+        listed = (2,) if what in _NO_FILE | _FROM_THE_ROOT else (0,)
         yield Case("file names", f"coco: {what}", lambda f, w=word: ["data", coco(f, _called(w, f))], listed)
         yield Case(
             "file names",

@@ -16,6 +16,10 @@ from misdetect.cli.shell import document_console, fail, stdout_kept
 from misdetect.errors import MisdetectError
 
 VERBS = {
+    "attack": (
+        "Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
+        "--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
+    ),
     "checkup": (
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
         "--detector zoo:yolox --data rooms:val --out checkup",
@@ -45,7 +49,7 @@ VERBS = {
         "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "export": (
-        "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+        "Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels.",
         "RUN --out failing",
     ),
     "fuzz": (
@@ -73,6 +77,10 @@ VERBS = {
         "--truth coco:instances.json --predictions results.json",
     ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "verify": (
+        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    ),
     "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
 """What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
@@ -135,6 +143,8 @@ def _outcome(as_json: bool) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail("file", f"{where}{error.strerror or error}.", 2, as_json)
+    except MemoryError:
+        return fail("memory", "there is not enough memory for this; try fewer images (--limit) or workers.", 2, as_json)
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise

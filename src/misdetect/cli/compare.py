@@ -12,7 +12,7 @@ from rich.text import Text
 
 from misdetect.api import compare as side_by_side
 from misdetect.cli.options import options, signed
-from misdetect.cli.shell import Document, messages, plain_table, present
+from misdetect.cli.shell import Document, plain_table, present, tell
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
 from misdetect.report.comparison import CompareSettings, check_folder
@@ -36,7 +36,7 @@ def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: 
         text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
         write_atomically(out / "compare.json", text.encode())
     for note in document["notes"]:
-        messages().print(f"note: {note}", markup=False)
+        tell(f"note: {note}")
     present(document, json, show)
 
 

@@ -27,16 +27,22 @@ MANY = 0.1
 NEARLY_ALL = 0.99
 TINY = 2
 """Pixels of both sides up to which a box is probably a slip of the mouse."""
+FARTHEST = 1e9
+"""Pixels: larger coordinates are not believed, since their products would overflow."""
 FAR = 0.1
 """How far over the edge, as a share of the image's side, a box must reach to count as evidence."""
 
 
 def check_numbers(raw: Floats, where: Where) -> None:
-    """Refuse NaN, infinity and negative sizes in ``raw`` ``[N, 4]``, whose last two columns are width and height."""
+    """Refuse NaN, infinity, absurd numbers and negative sizes in ``raw`` ``[N, 4]``: x, y, width, height."""
     bad = ~np.isfinite(raw).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
         raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} is not finite; repair or remove it.")
+    bad = (np.abs(raw) > FARTHEST).any(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} lies beyond any image; repair or remove it.")
     bad = (raw[:, 2:] < 0).any(axis=1)
     if bad.any():
         row = int(bad.argmax())

@@ -27,7 +27,7 @@ def load_detector(spec: str | object, names: Sequence[str] | None = None) -> Det
         return as_detector(spec, names)
     found = load_any(spec, None if names is None else tuple(names))
     detector: Detector = require(
-        found, Detector, "this", "use a detector that can be asked; score takes stored results"
+        found, Detector, "this", "use a detector that can be asked; score and verify take stored results"
     )
     return detector
 
