@@ -28,7 +28,8 @@ Mode = Literal["hard", "soft", "reported"]
 ``soft``: its scores are spread over all columns; ``reported``: its label (all that is known of a black box)."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 BINS = 10
-PAIRS_AT_ONCE = 1_000_000
+PAIRS_AT_ONCE = 100_000
+"""How many (detection, annotation) pairs are looked at together: few enough for the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
