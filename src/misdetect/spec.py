@@ -23,7 +23,8 @@ class Spec:
     """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
 
     ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
-    for them again, which would cost a request.
+    for them again, which would cost a request. ``counted`` is the file in which a run counts its requests where they
+    are ``limited``, so that those are counted too which are made while it is loaded.
     """
 
     text: str
@@ -31,6 +32,8 @@ class Spec:
     target: str
     options: dict[str, str]
     known_names: tuple[str, ...] | None = None
+    counted: Path | None = None
+    limited: bool = False
     _taken: set[str] = field(default_factory=set)
 
     @classmethod

@@ -32,6 +32,7 @@ KINDS = {
     "attack": "misdetect.studies.attack:ATTACK",
     "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
+    "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
@@ -76,6 +77,11 @@ class Running(Settings):
     def asking(self, out: Path) -> Asking:
         """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
         return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
+
+    @property
+    def limited(self) -> bool:
+        """Whether these settings limit what may be spent."""
+        return self.queries is not None
 
     def budget(self, out: Path) -> Budget | None:
         """What may be spent, or ``None``."""
@@ -152,11 +158,12 @@ def run_kind(
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
     study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
+    make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
     outcome = run_study(
         study,
         detector,
         out,
-        make_detector=partial(_worker_detector, kind.name, own, tuple(detector.names), settled),
+        make_detector=getattr(detector, "make", make),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
