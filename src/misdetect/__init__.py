@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from misdetect.api import Run, attack, detect, explain, fuzz, scan
+    from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
@@ -32,6 +32,7 @@ _WHERE = {
     "attack": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
+    "confusion": "misdetect.api",
     "detect": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
@@ -43,6 +44,7 @@ _WHERE = {
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",
+    "verify": "misdetect.api",
 }
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "explain",
     "export",
@@ -64,6 +67,7 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]
 
 

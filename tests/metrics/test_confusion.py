@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from misdetect.detections import Detections, Truth
 from misdetect.errors import BadArray
 from misdetect.metrics import confusion as module
-from misdetect.metrics.confusion import MODES, POLICIES, assign, confusion, in_data_columns
+from misdetect.metrics.confusion import MODES, POLICIES, assign, confusion, found_by_class, in_data_columns
+from misdetect.metrics.matching import greedy_match
 
 NAMES = ("cat", "dog")
 sides = st.integers(0, 8)
@@ -70,6 +72,11 @@ def test_each_detection_and_each_object_is_counted_exactly_once(scene, policy, m
     result = _confusion(scene, policy, mode)
     assert result.counts.sum() + result.ignored == pytest.approx(len(found))
     assert np.allclose(result.histograms.sum(axis=2), result.counts)
+    assert np.allclose(result.counts_by_policy[policy], result.counts)
+    assert result.missed_by_policy[policy].tolist() == result.missed.tolist()
+    for name in POLICIES:
+        moved = result.counts_by_policy[name] != result.counts
+        assert (result.policy_dependent | ~moved | np.isclose(result.counts_by_policy[name], result.counts)).all()
     parts = result.right + result.confused + result.sunk + result.missed
     assert parts.tolist() == result.objects.tolist()
     assert result.objects.tolist() == [int(((truth.label == c) & ~truth.crowd).sum()) for c in range(2)]
@@ -133,6 +140,31 @@ def test_what_an_object_became_is_its_own_class_before_a_better_score_and_any_cl
     assert sunk.labels[sunk.became[0]] == "background"
     assert sunk.sunk.tolist() == [1, 0]
     assert sunk.confidence[0, 2] == pytest.approx(1.55)  # a background cell sums background scores
+    truth, found = naive.columns([(0, box, 0, False)], [(0, box, 1, 0.9), (0, box, 1, 0.4)], 1, NAMES)
+    weaker = confusion(truth, found, mode="hard", background=np.array([0.95, 0.1]))
+    assert (weaker.labels[weaker.became[0]], weaker.voice.tolist()) == ("dog", [1])
+
+
+@pytest.mark.parametrize("policy", ["paper", "greedy"])
+def test_of_two_annotations_that_fit_alike_the_later_one_is_taken_as_coco_does(policy):
+    box = (0, 0, 10, 10)
+    truth, found = naive.columns([(0, box, 0, False), (0, box, 1, False)], [(0, box, 0, 0.9)], 1, NAMES)
+    assert assign(truth, found, policy).truth_of.tolist() == [1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(scenes())
+def test_what_cocos_matching_finds_is_what_greedy_match_finds(scene):
+    truth, found = scene[0], scene[1]
+    expected = np.zeros(len(truth), bool)
+    for image in range(2):
+        mine, yours = truth.image == image, found.image == image
+        matched = greedy_match(
+            Detections(found.boxes[yours], found.scores[yours], found.label[yours]),
+            Truth(truth.boxes[mine], truth.label[mine], crowd=truth.crowd[mine]),
+        )
+        expected[mine] = matched.detection_of >= 0
+    assert found_by_class(truth, found).tolist() == expected.tolist()
 
 
 def test_a_box_reported_under_two_labels_is_background_only_if_that_outscores_both():

@@ -10,7 +10,7 @@ from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
 from misdetect.api.run import Run, open_run
 from misdetect.api.score import score
-from misdetect.api.studies import attack, detect, explain, fuzz, scan
+from misdetect.api.studies import attack, confusion, detect, explain, fuzz, scan, verify
 
 __all__ = [
     "Checkup",
@@ -19,6 +19,7 @@ __all__ = [
     "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "explain",
     "export",
@@ -28,4 +29,5 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]

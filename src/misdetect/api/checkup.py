@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
-from misdetect.api.run import Run, temporary_directory
+from misdetect.api.run import Place, Run
 from misdetect.api.score import score
 from misdetect.api.studies import DataLike, DetectorLike, described, detect, explain
 from misdetect.data import load_data
@@ -43,8 +43,8 @@ class CheckupSettings(Settings):
 class Checkup:
     """What was found: ``runs`` by study, and all of it as one ``document``, also in ``checkup.json`` in ``path``."""
 
-    def __init__(self, path: Path, runs: Mapping[str, Run], document: Document) -> None:
-        self.path, self.runs, self.document = path, dict(runs), document
+    def __init__(self, place: Place, runs: Mapping[str, Run], document: Document) -> None:
+        self.path, self.runs, self.document, self._place = place.path, dict(runs), document, place
 
     def __repr__(self) -> str:
         return "\n".join([f"checkup -> {self.path}", *(repr(run) for run in self.runs.values())])
@@ -63,8 +63,8 @@ def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[De
 def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Checkup:
     model = load_detector(detector)
     source = data if isinstance(data, str) else load_data(data, model.names)
-    owner: list[Callable[[Any], Any]] = []
-    out = Path(how.out) if how.out is not None else temporary_directory(owner)
+    place = Place(how.out)
+    out = place.path
     common: dict[str, Any] = {"limit": how.limit, "workers": how.workers, "cache": how.cache, "progress": how.progress}
     found = detect(model, source, out=out / "detect", **common)
     write_results(out / "results.json", coco_results(found.directory, found.data))
@@ -93,10 +93,7 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
     }
     text = json.dumps(_timeless(document), sort_keys=True, indent=2) + "\n"
     write_atomically(out / "checkup.json", text.encode())
-    made = Checkup(out, runs, document)
-    for keep in owner:
-        keep(made)
-    return made
+    return Checkup(place, runs, document)
 
 
 def _sitting(run: Run) -> Document:

@@ -28,6 +28,10 @@ VERBS = {
         "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
         "runs/yolox runs/ssd --out comparison",
     ),
+    "confusion": (
+        "What each object was taken for: the detection confusion matrix, and what is behind its cells.",
+        "--detector zoo:yolox --data rooms:val --out RUN",
+    ),
     "data": (
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
         "coco:instances.json,images=photos",
@@ -73,6 +77,10 @@ VERBS = {
         "--truth coco:instances.json --predictions results.json",
     ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "verify": (
+        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    ),
     "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
 """What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
@@ -135,6 +143,8 @@ def _outcome(as_json: bool) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail("file", f"{where}{error.strerror or error}.", 2, as_json)
+    except MemoryError:
+        return fail("memory", "there is not enough memory for this; try fewer images (--limit) or workers.", 2, as_json)
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise

@@ -68,13 +68,15 @@ def _help(setting: Setting) -> str:
 def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
     """The keywords for ``settings``, from what the command line was ``given``."""
     known = {s.name: s for s in settings_of(settings)}
-    return {name: _split(value) if _is_list(known[name]) else value for name, value in given.items()}
+    return {name: _split(value, known[name]) if _is_list(known[name]) else value for name, value in given.items()}
 
 
-def _split(text: Any) -> Any:
+def _split(text: Any, setting: Setting) -> Any:
     if not isinstance(text, str):
         return text
     parts = [part.strip() for part in text.split(",")]
+    if setting.type == tuple[str, ...]:
+        return tuple(part for part in parts if part)
     if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
         return text if len(parts) == 1 else tuple(parts)
     return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from misdetect.detectors.catalogue import FAMILIES
 from misdetect.errors import BadSpec, MissingExtra
 from misdetect.protocols import Detector, require
-from misdetect.spec import Spec
+from misdetect.spec import Spec, did_you_mean
 
 
 def load_detector(spec: str | object, names: Sequence[str] | None = None) -> Detector:
@@ -27,7 +27,7 @@ def load_detector(spec: str | object, names: Sequence[str] | None = None) -> Det
         return as_detector(spec, names)
     found = load_any(spec, None if names is None else tuple(names))
     detector: Detector = require(
-        found, Detector, "this", "use a detector that can be asked; score takes stored results"
+        found, Detector, "this", "use a detector that can be asked; score and verify take stored results"
     )
     return detector
 
@@ -36,7 +36,10 @@ def load_any(spec: str, names: tuple[str, ...] | None = None) -> object:
     """What ``spec`` names, also where it is no ``Detector``: ``predictions:`` cannot look at new images."""
     parsed = Spec.parse(spec)
     parsed.known_names = names
-    detector = _loader(parsed)(parsed)
+    try:
+        detector = _loader(parsed)(parsed)
+    except BadSpec as error:
+        raise BadSpec(parsed.misspelt() or str(error)) from error
     if getattr(detector, "spec", None) != spec:
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages
             detector.spec = spec  # type: ignore[attr-defined]
@@ -46,7 +49,10 @@ def load_any(spec: str, names: tuple[str, ...] | None = None) -> object:
 def _loader(spec: Spec) -> Callable[[Spec], object]:
     family = FAMILIES.get(spec.scheme)
     if family is None:
-        raise BadSpec(f"{spec.text!r}: there is no detector scheme {spec.scheme!r} (known: {', '.join(FAMILIES)}).")
+        raise BadSpec(
+            f"{spec.text!r}: there is no detector scheme {spec.scheme!r} (known: {', '.join(FAMILIES)})."
+            f"{did_you_mean(spec.scheme, FAMILIES)}"
+        )
     module, _, function = family.loader.partition(":")
     try:
         loader: Callable[[Spec], object] = getattr(importlib.import_module(module), function)

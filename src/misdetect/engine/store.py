@@ -7,9 +7,9 @@ resumes where its parts end. Both carry checksums: what is not as it was written
 
 import contextlib
 import fcntl
-import glob
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
@@ -37,6 +38,8 @@ _OWN_COLUMNS = [
 ]
 FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
+_PATTERN = re.compile(r"[*?\[\\]")
+"""What DuckDB takes for a pattern in a file's name, and cannot be told otherwise."""
 _COUNTED = 10**7
 """Cases beyond which a message does not list them."""
 
@@ -261,8 +264,12 @@ class Run:
         parts = self._parts()
         database = duckdb.connect()
         try:
-            if parts:
-                names = ("'" + glob.escape(str(part.path)).replace("'", "''") + "'" for part in parts)
+            paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
+            if paths and _PATTERN.search(paths[0]):
+                database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
+                everything = "everything"
+            elif paths:
+                names = ("'" + path.replace("'", "''") + "'" for path in paths)
                 everything = f"read_parquet([{', '.join(names)}])"
             else:
                 database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())

@@ -6,7 +6,7 @@ the sum of their confidences and the histogram of their IoUs. Objects without an
 has them. Functions of columns; nothing is read or drawn here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -48,7 +48,7 @@ class Confusion:
 
     ``counts`` and ``confidence`` ``[C + 1, C + 1]``; ``histograms`` ``[C + 1, C + 1, BINS]``, detections by IoU in
     equal steps from 0 to 1; ``policy_dependent`` ``[C + 1, C + 1]``, cells that hold other detections under another
-    policy.
+    policy, and ``counts_by_policy`` and ``missed_by_policy`` what it would count there.
     Of each class ``[C]``: ``objects`` = ``right`` (a detection of their own class belongs to them) + ``confused``
     (only of others) + ``sunk`` (only such as were predicted background) + ``missed`` (none at all).
     ``row`` and ``column`` ``[D]`` say where each detection is counted (-1: ``ignored``; in soft mode its likeliest
@@ -60,6 +60,8 @@ class Confusion:
     confidence: Floats
     histograms: Floats
     policy_dependent: Bools
+    counts_by_policy: Mapping[Policy, Floats]
+    missed_by_policy: Mapping[Policy, Ints]
     objects: Ints
     right: Ints
     confused: Ints
@@ -96,35 +98,27 @@ def confusion(
     """
     near = _Near.of(truth, detections, iou_threshold)
     classes = len(truth.names)
+    size = classes + 1
     column, said = _predicted(detections, classes, mode, background, best, vectors)
-    weights = None if mode != "soft" else _spread(vectors, background)
+    shares, scores = _spread(vectors, background) if mode == "soft" else (None, None)
     assigned = {name: near.assigned(name) for name in POLICIES}
     rows = {name: _rows(truth, each, classes) for name, each in assigned.items()}
     row, chosen = rows[policy], assigned[policy]
-    counted = row >= 0
-    bins = _bins(chosen.overlap)
-    size = classes + 1
-    if weights is None:
-        cells = row * size + column
-        counts = _tally(cells[counted], None, size * size)
-        confidence = _tally(cells[counted], said[counted], size * size)
-        histograms = _tally((cells * BINS + bins)[counted], None, size * size * BINS)
-    else:
-        counts = _spread_over(row, weights[0], counted, size)
-        confidence = _spread_over(row, weights[1], counted, size)
-        by_bin = _spread_over(row * BINS + bins, weights[0], counted, size * BINS)
-        histograms = np.moveaxis(by_bin.reshape(size, BINS, size), 1, 2)
+    bins = np.where(row >= 0, row * BINS + _bins(chosen.overlap), -1)
+    histograms = _sums(bins, column, None, shares, size * BINS, size)
     became, voice = _became(truth, detections, chosen, column)
     return Confusion(
         labels=(*truth.names, BACKGROUND),
-        counts=counts.reshape(size, size),
-        confidence=confidence.reshape(size, size),
-        histograms=histograms.reshape(size, size, BINS),
-        policy_dependent=_dependent(rows, column, None if weights is None else weights[0], size),
+        counts=_sums(row, column, None, shares, size, size),
+        confidence=_sums(row, column, said, scores, size, size),
+        histograms=np.moveaxis(histograms.reshape(size, BINS, size), 1, 2),
+        policy_dependent=_dependent(rows, column, shares, size),
+        counts_by_policy={name: _sums(each, column, None, shares, size, size) for name, each in rows.items()},
+        missed_by_policy={name: _missed(truth, each, classes) for name, each in assigned.items()},
         **_of_objects(truth, became, classes),
         assigned=chosen,
         row=row,
-        column=np.where(counted, column, -1),
+        column=np.where(row >= 0, column, -1),
         became=became,
         voice=voice,
     )
@@ -135,6 +129,15 @@ def assign(
 ) -> Assigned:
     """Which annotation each detection belongs to under ``policy``."""
     return _Near.of(truth, detections, iou_threshold).assigned(policy)
+
+
+def found_by_class(truth: TruthColumns, detections: DetectionColumns, iou_threshold: float = 0.5) -> Bools:
+    """Which annotations ``[T]`` COCO's matching calls found: by falling score, each once, only by their own class. The
+    recall that AP and AR are made of; the matrix looks at any class first, so it may have another."""
+    pairs = _Near.of(truth, detections, iou_threshold).pairs
+    same = detections.label[pairs.detection] == truth.label[pairs.truth]
+    matched = match_pairs(pairs, detections.scores, same, truth.crowd, len(truth), iou_threshold)
+    return np.asarray(matched.detection_of >= 0)
 
 
 def in_data_columns(scores: Floats, to_data: Ints, classes: int) -> Floats:
@@ -192,8 +195,8 @@ class _Near:
         return self._with_overlaps(truth_of, pairs, crowded & (truth_of < 0))
 
     def _greedy(self) -> Assigned:
-        every = np.ones(len(self.pairs.detection), np.bool_)
-        found = match_pairs(self.pairs, self.scores, every, self.crowd, len(self.crowd), 0.0)
+        any_class = np.ones(len(self.pairs.detection), np.bool_)
+        found = match_pairs(self.pairs, self.scores, any_class, self.crowd, len(self.crowd), 0.0)
         own = ~self.crowd[self.pairs.truth]
         pairs = Pairs(self.pairs.detection[own], self.pairs.truth[own], self.pairs.overlap[own])
         return self._with_overlaps(found.truth_of, pairs, found.ignored)
@@ -287,15 +290,24 @@ def _bins(overlap: Floats) -> Ints:
     return np.searchsorted(np.arange(1, BINS) / BINS, overlap, side="right").astype(np.int64)
 
 
-def _tally(cells: Ints, weights: Floats | None, size: int) -> Floats:
-    return np.bincount(cells, weights=weights, minlength=size).astype(np.float64)
+def _sums(row: Ints, column: Ints, said: Floats | None, spread: Floats | None, rows: int, columns: int) -> Floats:
+    """Sums ``[rows, columns]`` over detections whose ``row`` is not -1: of ``said`` ``[D]`` (1 each where it is
+    ``None``) in their ``column``, or of ``spread`` ``[D, columns]`` over all columns."""
+    counted = row >= 0
+    if spread is None:
+        weights = None if said is None else said[counted]
+        found = np.bincount(row[counted] * columns + column[counted], weights, minlength=rows * columns)
+        return found.astype(np.float64).reshape(rows, columns)
+    total = np.zeros((rows, columns))
+    np.add.at(total, row[counted], spread[counted])
+    return total
 
 
-def _spread_over(group: Ints, weights: Floats, counted: Bools, groups: int) -> Floats:
-    """Sums ``[groups, C + 1]`` of ``weights`` ``[D, C + 1]`` by ``group``."""
-    found = np.zeros((groups, weights.shape[1]))
-    np.add.at(found, group[counted], weights[counted])
-    return found
+def _missed(truth: TruthColumns, assigned: Assigned, classes: int) -> Ints:
+    """Objects ``[C]`` that no detection belongs to."""
+    lost = ~truth.crowd
+    lost[assigned.truth_of[assigned.truth_of >= 0]] = False
+    return np.bincount(truth.label[lost], minlength=classes).astype(np.int64)
 
 
 def _dependent(rows: dict[Policy, Ints], column: Ints, shares: Floats | None, size: int) -> Bools:

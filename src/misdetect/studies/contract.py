@@ -22,19 +22,22 @@ from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, MisdetectError, RunMismatch
-from misdetect.files import write_atomically
+from misdetect.files import read_regular, write_atomically
+from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 
 KINDS = {
     "attack": "misdetect.studies.attack:ATTACK",
+    "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",
+    "verify": "misdetect.studies.verify:VERIFY",
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
@@ -108,7 +111,8 @@ class Kind:
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
     its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
-    where that is not the detector alone.
+    where that is not the detector alone. ``stored(spec, data, settings)``, of a study that needs no model: what stands
+    for the detector where stored predictions are given, and the settings that are left.
     """
 
     name: str
@@ -123,6 +127,7 @@ class Kind:
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
     asked: Callable[[Detector, Any], Detector] | None = None
+    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
 
 
 def kind_of(study: str) -> Kind:
@@ -192,8 +197,11 @@ def document_of(run: Run) -> Document:
         },
     }
     found = kind_of(run.study).document(run)
-    own["settings"] |= found.pop("settings", {})
-    return own | found
+    settings = own["settings"] | found.pop("settings", {})
+    own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
+    own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
+    notes = [*told(own["joining"]), *found.get("notes", ())]
+    return own | found | {"notes": notes}
 
 
 def read_document(run: Run) -> Document:
@@ -201,7 +209,7 @@ def read_document(run: Run) -> Document:
     the rows."""
     path = run.path / DOCUMENT
     try:
-        found: Document = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
+        found: Document = json.loads(read_regular(path).decode())
         sound = found.pop(_CHECK) == _checksum(found)
         shown = {**run.settings, **run.about.get("view", {})}
         current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))

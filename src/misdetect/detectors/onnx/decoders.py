@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy, xywh_to_xyxy
-from misdetect.detectors.outputs import Array, Decoder, Found, Frame, PerImage, choose, output_roles, refuse_nan, single
+from misdetect.detectors.outputs import (
+    Array,
+    Decoder,
+    Frame,
+    PerImage,
+    Readout,
+    choose,
+    output_roles,
+    refuse_nan,
+    single,
+)
 from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 from misdetect.spec import Spec
 from misdetect.user_code import resolve
@@ -29,7 +39,7 @@ class Objectness(PerImage):
         self.frame, self.decoder = frame, decoder
         self.grid = _grid(frame, strides) if strides else None
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         cells = None if self.grid is None else len(self.grid[0])
         rows = single(self.frame, outputs, self.decoder, cells, 5 + self.frame.classes)
         objectness = rows[:, 4].copy()  # one pass over the scattered column instead of three
@@ -47,7 +57,7 @@ class Objectness(PerImage):
             with np.errstate(over="ignore"):
                 np.exp(boxes[:, 2:], out=boxes[:, 2:])
             boxes *= steps[alive]
-        return Found(cxcywh_to_xyxy(boxes), best, labels)
+        return Readout(cxcywh_to_xyxy(boxes), best, labels)
 
 
 def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
@@ -69,14 +79,14 @@ class ClassChannels(PerImage):
     def __init__(self, frame: Frame, decoder: str) -> None:
         self.frame, self.decoder = frame, decoder
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
         best = channels[4:].max(axis=0)
         refuse_nan(self.frame, best)
         alive = np.flatnonzero(best >= self.frame.score)
         candidates = channels[:, alive].T
         chosen, labels, scores = choose(self.frame, candidates[:, 4:])
-        return Found(cxcywh_to_xyxy(np.ascontiguousarray(candidates[chosen, :4])), scores, labels)
+        return Readout(cxcywh_to_xyxy(np.ascontiguousarray(candidates[chosen, :4])), scores, labels)
 
 
 class Queries(PerImage):
@@ -89,7 +99,7 @@ class Queries(PerImage):
         roles = output_roles(frame, stated, ("logits", "boxes"))
         self.logits, self.boxes = roles["logits"], roles["boxes"]
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         logits, boxes = outputs[self.logits], outputs[self.boxes]
         columns = self.frame.classes + self.softmax
         if logits.ndim != 3 or logits.shape[2] != columns or boxes.shape != (*logits.shape[:2], 4):
@@ -109,7 +119,7 @@ class Queries(PerImage):
                 query, labels = np.nonzero(values >= np.log(self.frame.score / (1 - np.float64(self.frame.score))))
                 scores = 1 / (1 + np.exp(-values[query, labels]))
         size = np.array([self.frame.width, self.frame.height] * 2, np.float32)
-        return Found(cxcywh_to_xyxy(boxes[0].astype(np.float32, copy=False)[query] * size), scores, labels)
+        return Readout(cxcywh_to_xyxy(boxes[0].astype(np.float32, copy=False)[query] * size), scores, labels)
 
 
 _TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
@@ -146,7 +156,7 @@ class GraphWithNms:
             )
         return [list(outputs)]
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         boxes, scores, labels = self._parts(outputs) if self.roles else self._table(outputs[0])
         refuse_nan(self.frame, scores)
         if len(scores) and (scores.max() > 1.001 or scores.min() < -0.001):
@@ -163,7 +173,7 @@ class GraphWithNms:
                 f"{self.frame.spec!r}: the graph gives label {wrong:g}, but there are {self.frame.classes} names; "
                 f"check names=, labels-from= and columns=."
             )
-        return Found(self._corners(boxes) * self.size, np.clip(scores, 0, 1), whole)
+        return Readout(self._corners(boxes) * self.size, np.clip(scores, 0, 1), whole)
 
     def _layout(self, table: Array) -> list[str]:
         text = self.columns or _TABLES.get(table.shape[-1] if table.ndim else 0, "")
@@ -211,7 +221,7 @@ class UserDecoder(PerImage):
     def __init__(self, frame: Frame, function: Callable[..., Any]) -> None:
         self.frame, self.function = frame, function
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         try:
             result = self.function(list(outputs), (self.frame.width, self.frame.height))
         except MisdetectError:
@@ -227,14 +237,14 @@ class UserDecoder(PerImage):
                 f"boxes and scores [K, {self.frame.classes}]; {error}"
             ) from error
 
-    def _checked(self, boxes: Any, scores: Any, labels: Any = None) -> Found:
+    def _checked(self, boxes: Any, scores: Any, labels: Any = None) -> Readout:
         boxes, scores = as_boxes(boxes, what="the decoder's boxes"), np.asarray(scores)
         refuse_nan(self.frame, scores)
         if labels is None:
             if scores.shape != (len(boxes), self.frame.classes):
                 raise BadArray(f"Got {len(boxes)} boxes and scores {list(scores.shape)}.")
             rows, labels, scores = choose(self.frame, scores)
-            return Found(boxes[rows], scores, labels)
+            return Readout(boxes[rows], scores, labels)
         labels = np.asarray(labels)
         if not scores.shape == labels.shape == (len(boxes),):
             raise BadArray(f"Got {len(boxes)} boxes, scores {list(scores.shape)} and labels {list(labels.shape)}.")
@@ -244,7 +254,7 @@ class UserDecoder(PerImage):
             not np.array_equal(whole, labels[keep]) or whole.min() < 0 or whole.max() >= self.frame.classes
         ):
             raise BadArray(f"Got labels that are not indices of the {self.frame.classes} names.")
-        return Found(boxes[keep], scores[keep], whole)
+        return Readout(boxes[keep], scores[keep], whole)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from misdetect.boxes import clip, nms
 from misdetect.detections import Detections
 from misdetect.detectors.names import names_in_metadata, read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
-from misdetect.detectors.outputs import Array, Decoder, Found, Frame
+from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Placement, Preprocess, Resize
 from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
 from misdetect.picture import Pixels, check_pixels, digest
@@ -104,7 +104,7 @@ class OnnxDetector:
             for of_image, image, placement in zip(each, images, placements, strict=False)
         ]
 
-    def _finish(self, found: Found, image: Pixels, placement: Placement) -> Detections:
+    def _finish(self, found: Readout, image: Pixels, placement: Placement) -> Detections:
         """Suppress, cap, go back to the image's pixels, clip."""
         boxes, scores, labels = found
         threshold, cap = self.settings["nms"], self.settings["max"]
