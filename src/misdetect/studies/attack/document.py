@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 
+from misdetect.boxes import Ints
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.metrics.confusion import Confusion, confusion
 from misdetect.metrics.mechanisms import MECHANISMS
@@ -147,9 +148,19 @@ def _matrix(results: Results, boxes: Boxes) -> Document:
         "labels": list(found.labels),
         "counts": found.counts.astype(int).tolist(),
         "confidence": np.round(found.confidence, 4).tolist(),
+        "became": _became(results, found).tolist(),
         "mode": mode,
         **_where_objects_went(found),
     }
+
+
+def _became(results: Results, found: Confusion) -> Ints:
+    """Objects ``[C, C + 2]`` by class and what they were taken for: a class, background, or nothing at all."""
+    truth, classes = results.truth, len(results.names)
+    real = ~truth.crowd
+    column = np.where(found.became < 0, classes + 1, found.became)
+    cells = np.bincount(truth.label[real] * (classes + 2) + column[real], minlength=classes * (classes + 2))
+    return cells.reshape(classes, classes + 2).astype(np.int64)
 
 
 def _where_objects_went(found: Confusion) -> Document:
