@@ -18,8 +18,8 @@ from misdetect.settings import PYTHON, RUNNING, Count, Heading, Range, Settings
 from misdetect.studies.contract import Document
 from misdetect.studies.detect import coco_results, write_results
 
-ELSEWHERE = ("scan", "fuzz")
-NOT_YET = ("verify", "attack", "harden")
+ELSEWHERE = ("scan", "fuzz", "attack")
+NOT_YET = ("verify", "harden")
 P = ParamSpec("P")
 _HOW = Heading("Running")
 
