@@ -32,19 +32,20 @@ def document(run: Run) -> Document:
     how = settings_of(run)
     results = Results(run, how)
     losses = [attack.name for attack in main_attacks(how)[2:]]
-    clean = results.objects(CLEAN)
-    before = results.scores(results.boxes(CLEAN)) if results.images else {"AP": None, "AP50": None, "intervals": {}}
+    objects = results.objects(CLEAN)
+    some, inside = bool(results.images), bool(results.images) and run.settings["inside"]
+    before = results.scores(results.boxes(CLEAN)) if some else {"AP": None, "AP50": None, "intervals": {}}
     found: Document = {
         "images": len(results.images),
-        "objects": len(clean.right),
-        "right": int(clean.right.sum()),
-        "clean": before | {"success": 0.0, "missed": int((~clean.found).sum())},
-        "attacks": {name: _attack(results, name) for name in results.conditions} if results.images else {},
+        "objects": len(objects.right),
+        "right": int(objects.right.sum()),
+        "clean": before | {"success": 0.0, "missed": int((~objects.found).sum())},
+        "attacks": {name: _attack(results, name) for name in results.conditions if some},
         "ladder": _ladder(run, results, how),
         "distance": _distance(results, how),
-        "dcm": {name: _matrix(results, results.boxes(name).above(how.score)) for name in (CLEAN, *losses)},
-        "clsaval": {name: _ablations(results, name) for name in losses} if run.settings["inside"] else {},
-        "mechanisms": _mechanisms(results, [CLEAN, *results.conditions]) if run.settings["inside"] else {},
+        "dcm": {name: _matrix(results, results.boxes(name).above(how.score)) for name in (CLEAN, *losses) if some},
+        "clsaval": {name: _ablations(results, name) for name in losses if inside},
+        "mechanisms": _mechanisms(results, [CLEAN, *results.conditions]) if inside else {},
         "transfer": how.surrogate is not None,
     }
     found["verdict"] = verdict(found, losses)
