@@ -257,8 +257,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup", "scan"])
-@pytest.mark.parametrize("verb", ["detect", "explain", "checkup", "scan", "attack"])
+@pytest.mark.parametrize("verb", ["attack", "confusion", "detect", "explain", "checkup", "scan"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"
