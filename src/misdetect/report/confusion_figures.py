@@ -88,11 +88,11 @@ def matrix_figure(document: Document) -> Figure:
     left, right = figure.subplots(1, 2)
     absolute = np.hstack([shown.counts, np.append(shown.became[:, -1], np.nan)[:, None]])
     title = "detections in each cell, and missed objects"
-    _matrix(left, shown.names, absolute, shares(shown.counts, shown.became), title, shown.marked)
+    matrix(left, shown.names, absolute, shares(shown.counts, shown.became), title, shown.marked)
     every = np.vstack([shown.became, [*shown.counts[-1], np.nan]])
     of_objects = every / np.maximum(np.nansum(every, axis=1, keepdims=True), 1)
     title = "what objects became, % of each row (diagonal: recall)"
-    _matrix(right, shown.names, 100 * of_objects, of_objects, title)
+    matrix(right, shown.names, 100 * of_objects, of_objects, title)
     words = footer(document)
     if shown.marked.any():
         words += "\ncorner: under another matching policy the cell holds other detections"
@@ -120,7 +120,7 @@ def footer(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _matrix(
+def matrix(
     axes: Axes, names: Sequence[str], values: Floats, tone: Floats, title: str, marked: Bools | None = None
 ) -> None:
     """One matrix ``[N + 1, N + 2]``: text from ``values``, colour from ``tone`` in 0..1; NaN is no cell."""

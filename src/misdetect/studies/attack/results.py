@@ -94,7 +94,7 @@ class Results:
         """How each image was attacked."""
         found: list[dict[str, Any]] = self.run.query(
             "SELECT image, condition, losses, total, flat, change, pixels FROM rows WHERE kind = 'image' "
-            "ORDER BY case_index"
+            "AND condition <> 'clean' ORDER BY case_index"
         ).to_pylist()
         return found
 
