@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
+from licences import needed
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -16,11 +18,6 @@ def plain(name: str) -> str:
 def test_every_dependency_is_constrained():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     known = {plain(line.partition("==")[0]) for line in lines if "==" in line}
-    sys.path.append(str(ROOT / "tools"))
-    try:
-        from licences import needed
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
     asked = set(needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "dev"), {})) - {
         "misdetect",
         "setuptools",
@@ -28,6 +25,16 @@ def test_every_dependency_is_constrained():
     installed = {plain(each.metadata["Name"]) for each in distributions()}
     assert len(asked) > 50
     assert {plain(name) for name in asked} & installed <= known
+
+
+def test_every_tested_version_is_locked_by_the_hashes_of_its_files():
+    constrained = set(re.findall(r"^([^#\s]+==\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    entries = (ROOT / "requirements.lock").read_text().replace(" \\\n", " ").splitlines()
+    locked = {line.split()[0]: line.split()[1:] for line in entries if not line.startswith("#")}
+    assert {line for line in constrained if line.partition("==")[0] not in ("torch", "torchvision")} == set(locked)
+    for name, files in locked.items():
+        assert files, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", file) for file in files), name
 
 
 def test_no_dependency_is_under_a_licence_of_the_gpl_family():

@@ -100,8 +100,8 @@ def test_results_of_other_data_are_refused(tmp_path):
 
 
 BAD = [
-    ("{", "is not JSON"),
-    ("[" * 100_000, "is not JSON"),
+    ("{", "is not valid JSON"),
+    ("[" * 100_000, "nested too deeply"),
     ('{"annotations": []}', "a COCO annotation file"),
     ("3", "JSON list"),
     ([GOOD, 3], "record 1 is 3"),
@@ -138,8 +138,8 @@ def test_a_bad_file_names_the_record(tmp_path, records, says):
     ("spec", "kind", "says"),
     [
         ("predictions:", BadSpec, "predictions:FILE"),
-        ("predictions:/no/such/results.json", BadData, "cannot be read"),
-        ("predictions:{good},truth=/no/such", BadData, "cannot be read"),
+        ("predictions:/no/such/results.json", BadData, "does not exist"),
+        ("predictions:{good},truth=/no/such", BadData, "does not exist"),
         ("predictions:{good},truth={good}", BadData, "'categories'"),
         ("predictions:{good},thruth=x", BadSpec, "unknown option 'thruth'"),
     ],

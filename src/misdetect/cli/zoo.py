@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, messages, present
+from misdetect.cli.shell import Document, Json, present, tell
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 
 zoo = App(
@@ -104,7 +104,7 @@ def install_trained(
 
 def _report(what: str, done: int, total: int, numbers: Mapping[str, float]) -> None:
     shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
-    messages().print(Text(f"{time.strftime('%H:%M:%S')}  {what}  {done}/{total}  {shown}".rstrip()))
+    tell(f"{time.strftime('%H:%M:%S')}  {what}  {done}/{total}  {shown}".rstrip())
 
 
 def _show_list(console: Console, document: Document) -> None:

@@ -18,9 +18,9 @@ from PIL import Image
 
 from misdetect.boxes import xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.delftbikes import STATES
 from misdetect.data.faults import BadMask, ExportRefused
-from misdetect.data.images import FileSource, ImageMissing, check_name, inside
+from misdetect.data.images import FileSource, check_name, inside, open_image
+from misdetect.detections import STATES
 from misdetect.errors import BadArray
 
 
@@ -119,11 +119,8 @@ def _write_image(sample: Sample, folder: Path, taken: set[str], number: int) -> 
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(source, FileSource):
-        real = inside(source.path, source.root)
-        try:
-            shutil.copyfile(real, target)
-        except FileNotFoundError:
-            raise ImageMissing(f"{source.path} does not exist; check the image folder in the data spec.") from None
+        with open_image(inside(source.path, source.root)) as image, target.open("xb") as copy:
+            shutil.copyfileobj(image, copy)
     else:
         Image.fromarray(np.ascontiguousarray(source.read())).save(target, compress_level=1)
     return name.as_posix()

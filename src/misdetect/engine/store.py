@@ -7,9 +7,9 @@ resumes where its parts end. Both carry checksums: what is not as it was written
 
 import contextlib
 import fcntl
-import glob
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
@@ -37,6 +38,8 @@ _OWN_COLUMNS = [
 ]
 FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
+_PATTERN = re.compile(r"[*?\[\\]")
+"""What DuckDB takes for a pattern in a file's name, and cannot be told otherwise."""
 _COUNTED = 10**7
 """Cases beyond which a message does not list them."""
 
@@ -236,14 +239,24 @@ class Run:
             self._lock = None
 
     def discard(self) -> None:
-        """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        journal = (JOURNAL + suffix for suffix in SUFFIXES)
-        own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
-        for path in (*part_files(self.path / PARTS), *own):
-            path.unlink(missing_ok=True)
-        for folder in (self.path / PARTS, self.path):
+        """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
+        the middle leaves a run, and not a folder that nobody knows."""
+        held = self._lock is not None
+        if not held:
+            self._take_lock()
+        try:
+            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
-                folder.rmdir()
+                (self.path / PARTS).rmdir()
+            for path in (self.path / RUN_JSON, self.path / LOCK):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        finally:
+            if not held:
+                self._release()
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
@@ -261,8 +274,12 @@ class Run:
         parts = self._parts()
         database = duckdb.connect()
         try:
-            if parts:
-                names = ("'" + glob.escape(str(part.path)).replace("'", "''") + "'" for part in parts)
+            paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
+            if paths and _PATTERN.search(paths[0]):
+                database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
+                everything = "everything"
+            elif paths:
+                names = ("'" + path.replace("'", "''") + "'" for path in paths)
                 everything = f"read_parquet([{', '.join(names)}])"
             else:
                 database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
