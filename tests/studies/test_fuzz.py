@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fuzz_toys import BlotDetector, Restless, Twofold, make_blots, naive_fails
+from toys import taken
 
 import misdetect as md
 from misdetect.boxes import boxes_of, gaps
@@ -85,6 +86,10 @@ def test_a_planted_renaming_is_typed_as_one_and_does_harm(rooms, pool, tmp_path)
     assert {entry["became"] for entry in renamed} == {"cat"}
 
 
+def places(found):
+    return {(*box, label) for box, label in zip(found.boxes.tolist(), found.labels.tolist(), strict=True)}
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     detector = BlotDetector()
@@ -94,13 +99,14 @@ def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     for row in campaign.asked:
         insertion = Insertion.of_row(row)
         sample = rooms[insertion.image]
-        before, after = detector.detect([sample.image, bench.picture(insertion).render()])
+        before, after = map(taken, detector.detect([sample.image, bench.picture(insertion).render()]))
         fails = naive_fails(before, after, insertion.box)
         failing += fails
         assert row["failed"] == fails
         if row["null_failed"] is not None:
-            null = detector.detect([bench.control(insertion).render()])[0]
-            assert naive_fails(before, null, insertion.box) or not row["null_failed"]
+            null = taken(detector.detect([bench.control(insertion).render()])[0])
+            same = places(null.above(0.5)) == places(before.above(0.5))
+            assert not (same and row["null_failed"]), "a control that fails shows at least an extra that is forgiven"
     assert 5 < failing < len(campaign.asked)
 
 

@@ -109,6 +109,12 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+def extra_of(module: str) -> str | None:
+    """The smallest extra that brings ``module`` (dotted or not), or ``None``: "torch" for "torch.nn"."""
+    package = module.partition(".")[0]
+    return next((family.extra for family in FAMILIES.values() if package in family.needs), None)
+
+
 def catalogue() -> list[dict[str, Any]]:
     """One JSON-able record per family, in the order of ``FAMILIES``."""
     return [
