@@ -19,11 +19,9 @@ from misdetect.pools.pool import Pool, build_pool, load_pool
 from misdetect.pools.settings import PoolSettings
 from misdetect.protocols import Detector, Traced
 from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.fuzz.study import FuzzStudy
+from misdetect.studies.fuzz.study import ENDLESS, FuzzStudy
 from misdetect.studies.segment import make_pool
 
-ENDLESS = 10**6
-"""What a campaign plans with where only time, or nothing, limits it."""
 _TIMED = 100
 """Images of a campaign that is limited by time alone."""
 

@@ -100,6 +100,11 @@ class FuzzSettings(Running):
         return Oracle(self.score, self.iou, self.oracle == "strict", self.flicker, self.corner, self.near)
 
     @property
+    def faint(self) -> tuple[float, float]:
+        """What lies below the first is firmly no detection."""
+        return self.rules.low, self.score
+
+    @property
     def control(self) -> Control:
         """For ``metrics.control``."""
         return Control(self.patches, self.chance, self.sure)

@@ -26,6 +26,8 @@ from misdetect.studies.fuzz.workbench import Workbench
 
 TWICE = 5
 """Backgrounds that are asked about twice, to see whether the detector says the same again."""
+ENDLESS = 10**6
+"""What a campaign plans with where only time, or nothing, limits it."""
 _PER_BACKGROUND = 10
 """Without a number of backgrounds, a campaign uses one per so many queries."""
 
@@ -90,10 +92,10 @@ class FuzzStudy:
         """Cases planned so far; more come as they are planned."""
         return max(len(self.backgrounds(self.how.queries)), self._planned)
 
-    def progress(self) -> tuple[int, int] | None:
-        """Questions answered, and how many the campaign may ask; ``None`` where nothing limits them."""
-        limits = [n for n in (self.how.queries, self._most) if n is not None]
-        return (self._asked, max(limits)) if limits else None
+    def progress(self) -> tuple[int, int]:
+        """Questions answered, and how many the campaign may ask; 0 where nothing, or only time, limits them."""
+        limit = max((n for n in (self.how.queries, self._most) if n is not None), default=ENDLESS)
+        return self._asked, limit if limit < ENDLESS else 0
 
     def learn(self, index: int, rows: list[Row]) -> None:
         """Take in the rows of a case that is done."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.boxes import Bools
 from misdetect.compose.fade import Faded
 from misdetect.compose.naturalness import Naturalness
 from misdetect.compose.paste import Paste, resized
@@ -96,6 +97,10 @@ class Workbench:
     def judge(self, image: int) -> Judge:
         """Who knows what is really in an image."""
         return Judge(self.sample(image).truth, self.joined, self.how.iou)
+
+    def shape(self, insertion: Insertion) -> Bools:
+        """Which pixels ``[height, width]`` of its box the object covers."""
+        return self._cutout(insertion.cutout, insertion.size).mask
 
     def picture(self, insertion: Insertion) -> Paste | Faded:
         """The synthetic image."""
