@@ -71,6 +71,12 @@ class Spec:
         except ValueError:
             raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None
 
+    def instead(self, name: str, value: object) -> str:
+        """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
+        head, *rest = _OPTION.split(self.text.strip())
+        kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
+        return ",".join([head, *kept, f"{name}={value}"])
+
     def finish(self) -> None:
         """Raise if an option was given that nobody took."""
         unknown = sorted(set(self.options) - self._taken)

@@ -125,7 +125,8 @@ def watching(title: str) -> "Iterator[Report]":
 
         def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
             note = f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
-            bar.update(task, completed=done, total=total, note=note)
+            of = f"{counts['of']}, " if "of" in counts else ""
+            bar.update(task, completed=done, total=total or None, note=of + note)
 
         yield report
 
