@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import misdetect as md
 from misdetect.compose.resend import EDITS, come_back, resent, sent_size
-from misdetect.detections import Detections, Said
+from misdetect.detections import Detections, Said, Truth
 from misdetect.picture import Raw
 from misdetect.studies.doctor.bench import rewired
 from misdetect.studies.doctor.readings import BOX_READINGS, assigned, label_readings
@@ -222,7 +222,7 @@ class Changed:
 def test_beside_a_reference_no_truth_is_needed_and_the_damage_is_named(rooms, tmp_path, how, kinds):
     (tmp_path / "changed.py").write_text(REFERENCE)
     spec = f"python:{tmp_path / 'changed.py'}:Changed,how={how}"
-    bare = md.load_data([(sample.image, None) for sample in list(rooms)[:18]], rooms.names)
+    bare = md.load_data([(sample.image, Truth.empty()) for sample in list(rooms)[:18]], rooms.names)
     document, finding = first(spec, bare, 18, reference="zoo:yolox")
     if not kinds:
         assert finding is None

@@ -255,7 +255,7 @@ def evidence_of(
         np.array([row["place"] for row in real], np.int64),
         np.array([row["number"] for row in real], np.int64),
         boxes_of(real),
-        np.array([bool(row["crowd"]) for row in real], np.bool_),
+        np.array([bool(row.get("crowd")) for row in real], np.bool_),
     )
     to_space = Joined.loosely(names, space).to_data
     found = Evidence(sizes, objects, names, space, to_space, changes, {})
