@@ -12,7 +12,7 @@ which had no part in the choice: there it must gain, image for image, more than 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
-from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Evidence, Fit, Reading
+from misdetect.studies.doctor.evidence import AS_IS, GIVEN, TIE, Evidence, Fit, Reading
 
 Wanted = list[tuple[str, int]]
 GAIN = 0.02
@@ -21,6 +21,9 @@ TUNING_GAIN = 0.1
 READABLE = 0.2
 """Fit from which on the answers are understood: other ways of asking are then read in the same way."""
 HARM = 0.05
+"""What a change may lose alone and still be tried together with another."""
+EQUAL = 0.001
+"""Of changes that gain as much the first in the list is believed."""
 SWEEPS = 2
 """Changes of what is sent that are found together."""
 
@@ -81,10 +84,10 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         candidates = [
             name for name, trial in zip(names, trials, strict=True) if trial.fit.total > best.fit.total - HARM
         ]
-        gain, top = max(((_gain(evidence, trial, best), i) for i, trial in enumerate(trials)), default=(0.0, 0))
-        if gain <= 0:
+        gains = [_gain(evidence, trial, best) for trial in trials]
+        if max(gains, default=0.0) <= 0:
             break
-        best = trials[top]
+        best = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")
@@ -95,10 +98,12 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
 
 
 def _gain(evidence: Evidence, trial: Trial, best: Trial) -> float:
-    """By how much a trial beats the best so far, beyond what it must; a simpler reading of the answers is a gain
-    too."""
-    tunes = evidence.parts(trial.wiring.query)[-1].tunes
-    return trial.fit.total - best.fit.total - (TUNING_GAIN if tunes else GAIN)
+    """By how much a trial beats the best so far, beyond what it must. One that makes another reading of the answers
+    needless explains them better: it may do as well as that reading."""
+    gain = trial.fit.total - best.fit.total
+    if trial.wiring.reading.given and not best.wiring.reading.given:
+        return gain + TIE
+    return gain - (TUNING_GAIN if evidence.parts(trial.wiring.query)[-1].tunes else GAIN)
 
 
 def atoms(wiring: Wiring) -> list[tuple[str, Wiring]]:
