@@ -13,7 +13,7 @@ from misdetect.studies.doctor.changes import Change
 from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Answer, Evidence
 from misdetect.studies.doctor.observe import Finding, observe, observed
 from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS, SUPPRESSION
-from misdetect.studies.doctor.search import Diagnosis, Trial, Wiring, atoms
+from misdetect.studies.doctor.search import QUERY, Diagnosis, Trial, Wiring, atoms
 from misdetect.studies.doctor.settings import DoctorSettings
 from misdetect.studies.doctor.study import REFERENCE, add_answers, diagnose, evidence_of, split
 
@@ -86,7 +86,7 @@ def confirmed(evidence: Evidence, found: Diagnosis, confirm: Sequence[int], how:
     for name, other in atoms(found.chosen):
         before = evidence.precision(other.query, other.reading, confirm, pooled=True, strict=True)
         gain, (low, high) = difference(after, before, draws, how.confidence)
-        change = evidence.changes[name.removeprefix("query ")] if name.startswith("query ") else None
+        change = evidence.changes[name.removeprefix(QUERY)] if name.startswith(QUERY) else None
         tunes = _TUNING if name == "nms" or (change is not None and change.tunes) else 1.0
         if low <= how.margin * tunes:
             continue
@@ -129,9 +129,7 @@ def tried(evidence: Evidence, found: Diagnosis) -> list[dict[str, Any]]:
     def entry(trial: Trial) -> dict[str, Any]:
         parts = evidence.parts(trial.wiring.query)
         readings = [
-            told(evidence, trial.wiring, name, None)[1]
-            for name, _ in atoms(trial.wiring)
-            if not name.startswith("query ")
+            told(evidence, trial.wiring, name, None)[1] for name, _ in atoms(trial.wiring) if not name.startswith(QUERY)
         ]
         changes = [change.change for change in parts] + readings
         return {

@@ -157,9 +157,9 @@ class Evidence:
         found = self.read(query, reading, images, strict=strict)
         return Precision(self.objects.of(images), found[found.label >= 0], pooled=pooled)
 
-    def fit(self, query: str, reading: Reading, images: Sequence[int]) -> Fit:
+    def fit(self, query: str, reading: Reading, images: Sequence[int], *, strict: bool = False) -> Fit:
         """How well a reading does on ``images``."""
-        found, objects = self.read(query, reading, images), self.objects.of(images)
+        found, objects = self.read(query, reading, images, strict=strict), self.objects.of(images)
         return Fit(
             Precision(objects, found[found.label >= 0], pooled=True, thresholds=_CHOSEN).ap,
             Precision(objects, found, any_class=True, thresholds=_CHOSEN).ap,
