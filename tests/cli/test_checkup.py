@@ -11,9 +11,10 @@ ROOMS = "rooms:val,count=30"
 KEYS = {"detector", "data", "doctor", "detect", "score", "explain", "elsewhere", "not_yet", "out"}
 
 
-def checkup(run, tmp_path, fault):
+def checkup(run, tmp_path, fault, *more):
+    spec = f"glassbox:{fault},data={ROOMS}"
     code, out, err = run(
-        "checkup", "--detector", f"glassbox:{fault},data={ROOMS}", "--data", ROOMS, "--out", tmp_path / "up", "--json"
+        "checkup", "--detector", spec, "--data", ROOMS, "--out", tmp_path / "up", "--json", *more or ["--no-doctor"]
     )
     assert code == 0, err
     return json.loads(out)
@@ -33,7 +34,7 @@ def test_a_perfect_detector_is_called_perfect(run, tmp_path):
 
 
 def test_its_parts_are_runs_of_their_own(run, tmp_path):
-    document = checkup(run, tmp_path, "sink,class=chair")
+    document = checkup(run, tmp_path, "sink,class=chair", "--doctor")
     folder = tmp_path / "up"
     for study in ("doctor", "detect", "score", "explain"):
         found = md.open(folder / study).document
