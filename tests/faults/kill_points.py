@@ -121,7 +121,8 @@ def contents(folder: Path) -> dict[str, object]:
         name = str(path.relative_to(folder))
         if path.name == ".lock" or (path.parent.name == "parts" and path.name.startswith("part-")):
             continue
-        if path.is_dir() or path.name in _VARY or path.suffix == ".budget":
+        counted = path.name == "document.json" and path.parent.with_name(f"{path.parent.name}.budget").exists()
+        if path.is_dir() or path.name in _VARY or path.suffix == ".budget" or counted:
             found[name] = "there"
         else:
             found[name] = path.read_bytes().replace(str(folder).encode(), b"FOLDER")
@@ -129,4 +130,5 @@ def contents(folder: Path) -> dict[str, object]:
 
 
 _VARY = ("run.json", "predictions.sqlite", "checkpoint.safetensors")
-"""Files that hold the command, and so the folder's name, or times."""
+"""Files that hold the command, and so the folder's name, or times. What a run with a budget has spent is in its document:
+a kill costs what the detector was being asked, so that is compared by its rows alone."""
