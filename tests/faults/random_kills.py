@@ -65,25 +65,23 @@ class Campaign:
     """One command with its folder, to be killed and run again."""
 
     def __init__(self, verb: str, folder: Path, workers: int) -> None:
-        self.verb, self.folder, self.workers = verb, folder, workers
-        folder.mkdir(parents=True)
-        toy = folder.parent / "toy.py"
-        if not toy.exists():
-            toy.write_text(TOY)
-        self.asked_file = folder.parent / f"{folder.name}-asked"
-        out = folder / ("results.json" if verb == "detect" else "run")
-        detector = f"python:{toy}:Toy,log={self.asked_file}"
-        self.line = [*LINES[verb], "--detector", detector, "--out", str(out), "--workers", str(workers), "--no-cache"]
+        self.verb, self.folder, self.workers = verb, folder / "out", workers
+        self.folder.mkdir(parents=True)
+        (folder / "toy.py").write_text(TOY)
+        self._log = folder / "asked"
+        out = "results.json" if verb == "detect" else "run"
+        detector = "python:../toy.py:Toy,log=../asked"  # the same words in every folder
+        self.line = [*LINES[verb], "--detector", detector, "--out", out, "--workers", str(workers), "--no-cache"]
 
     def start(self) -> "subprocess.Popen[str]":
         """In a session of its own."""
         command, pipe = [sys.executable, "-m", "misdetect", *self.line], subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        return subprocess.Popen(command, cwd=self.folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
     @property
     def asked(self) -> int:
         """Images that the detector was asked about, by its own count."""
-        return self.asked_file.stat().st_size if self.asked_file.exists() else 0
+        return self._log.stat().st_size if self._log.exists() else 0
 
 
 def session(leader: int) -> list[int]:

@@ -1,6 +1,7 @@
 """One case of a campaign asked again: does the same happen now, to this detector or to another?"""
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, DetectorFailed
+from misdetect.files import write_atomically
 from misdetect.metrics.metamorphic import Change, compare, same_extra
 from misdetect.picture import Picture
 from misdetect.protocols import Detector
@@ -107,5 +109,7 @@ def _told(record: Mapping[str, Any]) -> Document:
 
 def _save(path: Path, picture: Picture) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.ascontiguousarray(picture.render())).save(path)
+    drawn = BytesIO()
+    Image.fromarray(np.ascontiguousarray(picture.render())).save(drawn, "PNG")
+    write_atomically(path, drawn.getvalue())
     return path
