@@ -144,6 +144,13 @@ VERBS = {
             _EXPLAINED,
             _damaged,
         ),
+        Verb(
+            "explain with 2 workers",  # which write the cache, the journal and the count of queries
+            lambda made, out: [
+                *("explain", *glass(made, "sink"), "--out", str(out / "run"), "--pictures", "0"),
+                *("--workers", "2", "--queries", "50"),
+            ],
+        ),
         Verb("scan", lambda made, out: ["scan", *glass(made), *SCAN, "--out", str(out / "run"), "--interference", "1"]),
         Verb("fuzz", lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "1", "--out", str(out / "run")]),
         Verb(
