@@ -114,3 +114,19 @@ def mask_cases() -> Iterator[Case]:
         scored = fine and name != "polygon, flat"  # in results, four numbers in a row are a box
         yield Case("masks", f"score --masks: {name}", compare, (0,) if scored else (2,))
         yield Case("masks", f"score, no box: {name}", bare, (0, 2) if isinstance(segment, dict) else (2,))
+    yield Case(
+        "masks", "data: an image that says it is 2**20 x 2**20 too", lambda f: ["data", _vast(f), "--masks"], (0,)
+    )
+    yield Case("masks", "data --out: an image that says it is 2**20 x 2**20 too", lambda f: _vast_out(f), (2,))
+
+
+def _vast(folder: Path) -> str:
+    """Data in which a mask of a terabyte has the size of its image, as declared."""
+    made = coco_document()
+    made["images"][0] |= {"width": 2**20, "height": 2**20}
+    made["annotations"][0]["segmentation"] = RUNS["2**20 x 2**20"]
+    return coco(folder, made)
+
+
+def _vast_out(folder: Path) -> list[str]:
+    return ["data", _vast(folder), "--out", str(folder / "exported")]
