@@ -165,9 +165,7 @@ def _uncompressed(counts: str | bytes) -> Ints:
     if ((digits < 0) | (digits > 63)).any() or (len(digits) and (not len(last) or last[-1] != len(digits) - 1)):
         raise BadArray(f"Expected a mask's compressed run lengths. Got {counts!r:.60}.")
     if (last - first > 6).any():  # 35 bits are more than any image has pixels
-        raise BadArray(
-            f"Expected a mask's compressed run lengths of at most seven characters each. Got {counts!r:.60}."
-        )
+        raise BadArray(f"Expected a mask's run lengths of at most seven characters each. Got {counts!r:.60}.")
     if not len(digits):
         return digits
     place = np.arange(len(digits)) - np.repeat(first, last - first + 1)
