@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
+from licences import needed
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -16,11 +18,6 @@ def plain(name: str) -> str:
 def test_every_dependency_is_constrained():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     known = {plain(line.partition("==")[0]) for line in lines if "==" in line}
-    sys.path.append(str(ROOT / "tools"))
-    try:
-        from licences import needed
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
     asked = set(needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "dev"), {})) - {
         "misdetect",
         "setuptools",

@@ -8,14 +8,17 @@ What is listed here is imported when it is first used, so that ``import misdetec
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from misdetect.api import Run, detect, explain, fuzz, scan
+    from typing import Any
+
+    from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
+    from misdetect.api.doctor import doctor
     from misdetect.api.export import export
     from misdetect.api.pool import pool
     from misdetect.api.score import score
@@ -29,9 +32,12 @@ _WHERE = {
     "MisdetectError": "misdetect.errors",
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
+    "attack": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
+    "confusion": "misdetect.api",
     "detect": "misdetect.api",
+    "doctor": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
     "fuzz": "misdetect.api",
@@ -42,6 +48,7 @@ _WHERE = {
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",
+    "verify": "misdetect.api",
 }
 
 __all__ = [
@@ -49,9 +56,12 @@ __all__ = [
     "MisdetectError",
     "Run",
     "Truth",
+    "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",
@@ -62,10 +72,11 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _WHERE:
         raise AttributeError(f"module 'misdetect' has no attribute {name!r}")
     module, _, other = _WHERE[name].partition(":")

@@ -232,6 +232,14 @@ class Detections(_BoxSet):
         return cls(_numpy(target.boxes), scores, labels)
 
     @classmethod
+    def of_whole_image(cls, scores: ArrayLike, width: int, height: int) -> "Detections":
+        """What a classifier says, as detections: ``scores`` ``[C]`` in [0, 1], one per class, each with a box around
+        the whole image of ``width`` × ``height`` pixels."""
+        column = _numpy(scores).reshape(-1)
+        boxes = np.tile(np.array([0.0, 0.0, width, height]), (len(column), 1))
+        return cls(boxes, column, np.arange(len(column)))
+
+    @classmethod
     def from_coco(cls, results: Iterable[Mapping[str, Any]], label_of: Mapping[int, int]) -> "Detections":
         """From COCO result records of one image; ``label_of`` maps category ids to label indices."""
         records = list(results)
@@ -279,8 +287,23 @@ class Detections(_BoxSet):
         return {"xyxy": self.boxes, "confidence": self.scores, "class_id": self.labels, "mask": mask}
 
 
+class Said(Detections):
+    """What a detector said of one image, before anyone asks whether that can be: corners in the wrong order, scores
+    beyond 1, labels without a name. Only who looks for mistakes of wiring wants to see it (``studies/doctor``)."""
+
+    def __post_init__(self) -> None:
+        boxes = as_boxes(_numpy(self.boxes)).astype(np.float64)
+        object.__setattr__(self, "boxes", boxes)
+        object.__setattr__(self, "scores", _column(self.scores, np.float64, len(boxes), "scores"))
+        object.__setattr__(self, "labels", _column(self.labels, np.int64, len(boxes), "labels"))
+        object.__setattr__(self, "masks", None)
+        self._freeze()
+
+
 PRESENT = ("intact", "damaged")
 """States of a part that is there; a part in any other state is no object to be found."""
+STATES = (*PRESENT, "absent", "occluded")
+"""The states of parts in DelftBikes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -98,9 +98,9 @@ def test_functions_and_pairs_will_do():
 def test_signatures_are_those_of_the_settings():
     """Editors and ``help`` show what the settings class says."""
     for name in KINDS:
-        function = getattr(md, name, None)
-        if function is None or name == "score":
+        if name in ("score", "training"):  # the one has predictions instead of a detector, the other is no function
             continue
+        function = getattr(md, name)
         shown = list(inspect.signature(function).parameters)
         assert shown[:2] == ["detector", "data"]
         assert shown[2:] == [s.name for s in settings_of(kind_of(name).settings)]

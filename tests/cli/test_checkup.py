@@ -8,7 +8,7 @@ import misdetect as md
 from misdetect.detectors.glassbox.detector import GlassBox
 
 ROOMS = "rooms:val,count=30"
-KEYS = {"detector", "data", "detect", "score", "explain", "elsewhere", "not_yet", "out"}
+KEYS = {"detector", "data", "doctor", "detect", "score", "explain", "elsewhere", "not_yet", "out"}
 
 
 def checkup(run, tmp_path, fault):
@@ -35,7 +35,7 @@ def test_a_perfect_detector_is_called_perfect(run, tmp_path):
 def test_its_parts_are_runs_of_their_own(run, tmp_path):
     document = checkup(run, tmp_path, "sink,class=chair")
     folder = tmp_path / "up"
-    for study in ("detect", "score", "explain"):
+    for study in ("doctor", "detect", "score", "explain"):
         found = md.open(folder / study).document
         assert found["study"] == study
         assert found.items() <= document[study].items()
@@ -48,11 +48,12 @@ def test_its_parts_are_runs_of_their_own(run, tmp_path):
 def test_in_python_it_takes_objects_and_needs_no_folder():
     data = md.load_data("rooms:val,count=6")
     found = md.checkup(GlassBox(data, []), data, cache=False)
-    assert list(found.runs) == ["detect", "score", "explain"]
+    assert list(found.runs) == ["doctor", "detect", "score", "explain"]
+    assert found.document["doctor"]["findings"] == []
     assert found.document["score"]["ap"]["AP"] == pytest.approx(1)
     assert found.document["detector"]["spec"] is None
     assert "AP 1.000" in repr(found)
-    assert found._repr_html_().count("<div>") == 3
+    assert found._repr_html_().count("<div>") == 4
     assert (found.path / "checkup.json").is_file()
 
 
@@ -78,3 +79,15 @@ def test_stored_predictions_cannot_be_checked_up(run, tmp_path):
     assert code == 2
     assert "needs a detector" in err
     assert not (tmp_path / "up").exists()
+
+
+def test_a_detector_that_does_not_look_is_told_so_instead_of_a_table(run, tmp_path):
+    (tmp_path / "same.py").write_text(
+        "class Same:\n    names = ['cat', 'ball']\n    def detect(self, images):\n"
+        "        return [([[5, 5, 60, 60]], [0.9], [0]) for _ in images]\n"
+    )
+    spec = f"python:{tmp_path / 'same.py'}:Same"
+    code, out, _ = run("checkup", "--detector", spec, "--data", "rooms:val,count=12", "--out", tmp_path / "up")
+    assert code == 0
+    assert out.count("the same boxes on each of 12 images") == 3
+    assert "TIDE" not in out

@@ -17,6 +17,7 @@ from misdetect.settings import Setting, settings_of
 def _settings() -> dict[str, Any]:
     from misdetect.api.checkup import CheckupSettings
     from misdetect.pools.settings import PoolSettings
+    from misdetect.studies.confusion.settings import ConfusionSettings
     from misdetect.studies.detect import DetectSettings
     from misdetect.studies.explain.settings import ExplainSettings
     from misdetect.studies.fuzz.settings import FuzzSettings
@@ -26,6 +27,7 @@ def _settings() -> dict[str, Any]:
     return {
         "checkup": CheckupSettings,
         "pool": PoolSettings,
+        "confusion": ConfusionSettings,
         "detect": DetectSettings,
         "explain": ExplainSettings,
         "fuzz": FuzzSettings,
@@ -87,6 +89,8 @@ HUGE: dict[str, tuple[str, str, int]] = {
     "detect --batch": ("detect", f"--batch={_ALL}", 0),
     "detect --queries": ("detect", f"--queries={_ALL}", 0),
     "detect --timeout": ("detect", "--timeout=1e300", 0),
+    "confusion --listed": ("confusion", f"--listed={10**12}", 0),
+    "confusion --pictures": ("confusion", f"--pictures={10**12}", 0),
     "explain --limit": ("explain", f"--limit={_ALL}", 0),
     "explain --regions": ("explain", f"--regions={10**12}", 0),
     "explain --pictures": ("explain", f"--pictures={10**12}", 0),

@@ -103,6 +103,10 @@ def _explain(folder: Path, name: str) -> list[str]:
     return ["explain", "--detector", _knowing(folder, name), "--data", coco(folder, _named(name)), *how]
 
 
+def _confusion(folder: Path, name: str) -> list[str]:
+    return ["confusion", *_explain(folder, name)[1:]]
+
+
 def class_cases() -> Iterator[Case]:
     for what, word in WORDS.items():
         codes = (2,) if what in NO_TEXT else (0,)
@@ -123,6 +127,7 @@ def class_cases() -> Iterator[Case]:
         )
         yield Case("class names", f"score: {what}", lambda f, w=word: _score_named(f, w), codes)
         yield Case("class names", f"explain: {what}", lambda f, w=word: _explain(f, w), codes, ("run",))
+        yield Case("class names", f"confusion: {what}", lambda f, w=word: _confusion(f, w), codes, ("run",))
         if what not in NO_TEXT:
             yield Case("class names", f"show: {what}", lambda f, w=word: _after(f, w, "show"), (0,))
             yield Case("class names", f"ledger: {what}", lambda f, w=word: _after(f, w, "ledger"), (0,))

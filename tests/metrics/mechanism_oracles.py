@@ -1,11 +1,6 @@
 """Paper 3's Algorithm 1 written as loops, line by line, and small detectors of every family to compare it on."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "detectors"))  # the toy models of the detectors' own tests
 
 NETWORKS = ("ssd", "retinanet", "fcos", "faster-rcnn", "yolox", "detr", "deformable", "deformable-two-stage", "rt-detr")
 CELLS = ("fcos", "yolox")

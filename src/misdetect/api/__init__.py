@@ -5,20 +5,24 @@ The command line parses options, calls one of these, and shows its document; not
 
 from misdetect.api.checkup import Checkup, checkup
 from misdetect.api.compare import Comparison, compare
+from misdetect.api.doctor import doctor
 from misdetect.api.export import export
 from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
 from misdetect.api.run import Run, open_run
 from misdetect.api.score import score
-from misdetect.api.studies import detect, explain, fuzz, scan
+from misdetect.api.studies import attack, confusion, detect, explain, fuzz, scan, verify
 
 __all__ = [
     "Checkup",
     "Comparison",
     "Run",
+    "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",
@@ -27,4 +31,5 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]

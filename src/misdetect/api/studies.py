@@ -17,11 +17,14 @@ from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import MisdetectError
 from misdetect.settings import settings_of
-from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
+from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.confusion.settings import ConfusionSettings
+from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.scan.settings import ScanSettings
+from misdetect.studies.verify.settings import VerifySettings
 
 P = ParamSpec("P")
 DetectorLike = str | object
@@ -59,14 +62,20 @@ def _doc(settings: type[Any]) -> str:
 
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    model = load_detector(detector, _known_names(detector, settings.out))
-    source = data if isinstance(data, str) else load_data(data, model.names)
-    place = Place(settings.out)
-    made, outcome = run_kind(kind_of(name), model, source, settings, place.path)
+    kind, place = kind_of(name), Place(settings.out)
+    if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
+        stored = load_data(data)
+        source: str | Dataset = stored
+        model, settings = kind.stored(detector, stored, settings)
+    else:
+        known, counted = known_names(detector, settings.out), budget_file(place.path)
+        model = load_detector(detector, known, counted=counted, limited=settings.limited)
+        source = data if isinstance(data, str) else load_data(data, model.names)
+    made, outcome = run_kind(kind, model, source, settings, place.path)
     return Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run), place=place)
 
 
-def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
+def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
     """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
     them each time."""
     try:
@@ -76,7 +85,10 @@ def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, .
     return tuple(known["names"]) if known and known["spec"] == detector else None
 
 
+confusion = study(ConfusionSettings, "confusion")
+attack = study(AttackSettings, "attack")
 detect = study(DetectSettings, "detect")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")
 scan = study(ScanSettings, "scan")
+verify = study(VerifySettings, "verify")

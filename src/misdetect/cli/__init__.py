@@ -5,17 +5,20 @@ A verb's file is imported when that verb is used, so that none waits for librari
 
 import io
 import os
-import signal
 import sys
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
 
-from misdetect.__main__ import ENDED
+from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, stdout_kept
 from misdetect.errors import MisdetectError
 
 VERBS = {
+    "attack": (
+        "Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
+        "--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
+    ),
     "checkup": (
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
         "--detector zoo:yolox --data rooms:val --out checkup",
@@ -23,6 +26,10 @@ VERBS = {
     "compare": (
         "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
         "runs/yolox runs/ssd --out comparison",
+    ),
+    "confusion": (
+        "What each object was taken for: the detection confusion matrix, and what is behind its cells.",
+        "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "data": (
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
@@ -36,12 +43,16 @@ VERBS = {
         "List the detector families with their level, what is installed, and the decoders of onnx: files.",
         "--json",
     ),
+    "doctor": (
+        "Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",
+        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json",
+    ),
     "explain": (
         "Why each object was missed: which part of the detector failed, with the evidence.",
         "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "export": (
-        "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+        "Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels.",
         "RUN --out failing",
     ),
     "fuzz": (
@@ -69,6 +80,10 @@ VERBS = {
         "--truth coco:instances.json --predictions results.json",
     ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "verify": (
+        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    ),
     "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
 """What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
@@ -87,25 +102,21 @@ for _name, (_summary, _example) in VERBS.items():
 app.register_install_completion_command()
 
 
-class _Ended(BaseException):
-    """A signal asks the command to end; ``code`` is what it ends with."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 def main() -> None:
     """Run the command line; every failure is one sentence and an exit code (0, 1, 2, 3, 130 or 143)."""
     as_json = "--json" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
-    for number in ENDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    with stdout_kept():
-        sys.exit(_outcome(as_json))
+    signals = Signals()
+    code = 0
+    try:
+        signals.heed()
+        with stdout_kept():
+            code = _outcome(as_json)
+    except Interrupted as late:  # between what was done and this line
+        code = code or late.code
+    signals.leave(code)
 
 
 def _outcome(as_json: bool) -> int:
@@ -123,8 +134,8 @@ def _outcome(as_json: bool) -> int:
         return fail(error.kind, str(error), error.exit_code, as_json)
     except CycloptsError as error:
         return fail("usage", str(error), 2, as_json)
-    except (_Ended, KeyboardInterrupt) as ended:
-        code = ended.code if isinstance(ended, _Ended) else 130
+    except (Interrupted, KeyboardInterrupt) as ended:
+        code = ended.code if isinstance(ended, Interrupted) else 130
         return fail("interrupted", "interrupted; the same command goes on where this one stopped.", code, as_json)
     except SystemExit as error:  # nobody here does that: it was the detector
         return fail("detector-failed", f"the detector tried to end the command (exit code {error.code}).", 3, as_json)
@@ -138,8 +149,3 @@ def _outcome(as_json: bool) -> int:
             raise
         sentence = f"{type(error).__name__}: {error}; this is a fault in misdetect, MISDETECT_TRACEBACK=1 shows where."
         return fail("fault", sentence, 2, as_json)
-
-
-def _end(number: int, frame: object) -> None:
-    """A signal is an interruption like Ctrl-C: what is finished is kept, and the exit code says which it was."""
-    raise _Ended(ENDED[signal.Signals(number)])

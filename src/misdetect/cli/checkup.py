@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from misdetect.api import checkup as run
 from misdetect.api.checkup import CheckupSettings
@@ -12,6 +13,7 @@ from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
 from misdetect.cli.score import show as show_score
 from misdetect.cli.score import show_notes
 from misdetect.cli.shell import Document, present, remarks, watching
+from misdetect.studies.doctor.document import sentences
 
 _DETECTOR, _DATA = "zoo:yolox", "rooms:val"
 
@@ -29,11 +31,14 @@ def show(console: Console, document: Document) -> None:
     """The document for a person."""
     detector, data, out = document["detector"], document["data"], document["out"]
     console.print(f"{detector['spec']} ({detector['level']}) on {data['spec']}\n", style="bold", markup=False)
+    if document["doctor"] is not None:
+        for sentence in sentences(document["doctor"]):
+            console.print(Text(f"{sentence}\n"), style="bold" if document["doctor"]["findings"] else "")
     show_score(console, document["score"])
     show_notes(console, document["score"])
     console.print("\nWhy objects were missed\n", style="bold")
     show_explain(console, document["explain"])
-    console.print(f"\nDone: detect, score, explain -> {out}", markup=False)
+    console.print(f"\nDone: doctor, detect, score, explain -> {out}", markup=False)
     console.print(f"With a verb of their own: {', '.join(document['elsewhere'])}.", markup=False)
     console.print(f"Not in this version: {', '.join(document['not_yet'])}.", markup=False)
 

@@ -115,7 +115,17 @@ def _misses(document: Document, names: list[str]) -> Table:
     table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
     for name, entries in document["mechanisms"].items():
         table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
+        reasons = dict.fromkeys(reason for run in runs for reason in run["reasons"].get(name, ()))
+        for reason in reasons if len(reasons) > 1 else ():
+            table.add_row(f"  {reason}", *(_part(run["reasons"].get(name, {}).get(reason, 0), run) for run in runs))
+    for kind in dict.fromkeys(kind for run in runs for kind in run["tide"]):
+        table.add_row(f"TIDE {kind}", *(_part(run["tide"].get(kind, 0), run) for run in runs))
     return table
+
+
+def _part(count: int, run: Document) -> str:
+    """``count`` of the misses of ``run``, in percent."""
+    return f"{100 * count / run['missed']:.1f}" if run["missed"] else "–"
 
 
 def _differences(document: Document, first: str) -> Table:

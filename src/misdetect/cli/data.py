@@ -31,6 +31,7 @@ def data(
         int | None, Parameter(help="Use only the first N images.", validator=Number(gte=1), converter=whole_number)
     ] = None,
     masks: Annotated[bool, Parameter(negative=(), help="Also decode and check every mask.")] = False,
+    strict: Annotated[bool, Parameter(negative=(), help="End with exit code 1 if anything is wrong.")] = False,
     out: Annotated[Path | None, Parameter(help="Write the data as COCO to this new folder.")] = None,
     json: Json = False,
 ) -> None:
@@ -44,6 +45,8 @@ def data(
             written = export_coco(dataset, out, progress=lambda n: status.update(f"exporting {n} of {total} images"))
         document["export"] = {"folder": str(out), **written}
     present(document, json, _show)
+    if strict and document["warnings"]:
+        raise SystemExit(1)
 
 
 def _show(console: Console, document: Document) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Show, json_option, present, remarks, watching, whole_number
+from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -69,25 +69,34 @@ def _help(setting: Setting) -> str:
 def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
     """The keywords for ``settings``, from what the command line was ``given``."""
     known = {s.name: s for s in settings_of(settings)}
-    return {name: _split(value) if _is_list(known[name]) else value for name, value in given.items()}
+    return {name: _split(value, known[name]) if _is_list(known[name]) else value for name, value in given.items()}
 
 
-def _split(text: Any) -> Any:
+def _split(text: Any, setting: Setting) -> Any:
     if not isinstance(text, str):
         return text
     parts = [part.strip() for part in text.split(",")]
+    if setting.type == tuple[str, ...]:
+        return tuple(part for part in parts if part)
     if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
         return text if len(parts) == 1 else tuple(parts)
     return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)
 
 
-def study_verb(run: Callable[..., Run], settings: type[Settings], show: Show, **defaults: Any) -> Callable[..., None]:
-    """The verb of a study: its options, one call, and how its document is shown."""
+def study_verb(
+    run: Callable[..., Run],
+    settings: type[Settings],
+    show: Show,
+    gate: Callable[[Document], int] = lambda document: 0,
+    **defaults: Any,
+) -> Callable[..., int]:
+    """The verb of a study: its options, one call, and how its document is shown; ``gate`` is its exit code."""
 
-    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> None:
+    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
         with watching(run.__name__) as progress:
             found = run(detector, data, progress=progress, **values(settings, given))
         finish(found, json, show, given.get("pictures", 0))
+        return gate(found.document)
 
     own = [
         inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
@@ -96,13 +105,15 @@ def study_verb(run: Callable[..., Run], settings: type[Settings], show: Show, **
     return signed(verb, run.__name__, inspect.getdoc(settings) or "", [*own, *options(settings, **defaults)])
 
 
-def signed(verb: Callable[..., None], name: str, doc: str, parameters: list[inspect.Parameter]) -> Callable[..., None]:
+def signed(
+    verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
+) -> Callable[..., int]:
     """``verb`` with a name, a help text, and ``parameters`` and ``--json`` as options."""
     last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_option())
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
 
-    def filled(*args: Any, **given: Any) -> None:  # only what is on the command line is handed over
-        verb(*args, **{**defaults, **given})
+    def filled(*args: Any, **given: Any) -> int:  # only what is on the command line is handed over
+        return verb(*args, **{**defaults, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}

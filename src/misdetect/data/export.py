@@ -18,9 +18,9 @@ from PIL import Image
 
 from misdetect.boxes import xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.delftbikes import STATES
 from misdetect.data.faults import BadMask, ExportRefused
 from misdetect.data.images import FileSource, check_name, inside, open_image
+from misdetect.detections import STATES
 from misdetect.errors import BadArray
 
 

@@ -16,8 +16,9 @@ from misdetect.errors import BadSpec, DetectorFailed
 Array = NDArray[Any]
 
 
-class Found(NamedTuple):
-    """What a decoder found in one image: ``boxes`` ``[K, 4]`` xyxy, network pixels; ``scores``, ``labels`` ``[K]``."""
+class Readout(NamedTuple):
+    """What a decoder read in the outputs for one image: ``boxes`` ``[K, 4]`` xyxy, network pixels; ``scores``,
+    ``labels`` ``[K]``."""
 
     boxes: Floats
     scores: Floats
@@ -45,15 +46,18 @@ class Decoder(Protocol):
 
     def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]: ...
 
-    def decode(self, outputs: Sequence[Array]) -> Found: ...
+    def decode(self, outputs: Sequence[Array]) -> Readout: ...
 
 
 class PerImage:
-    """The usual split: every output has the batch as its first axis."""
+    """The usual split: every output has the batch as its first axis. Where images are run one by one, an output may
+    also do without it."""
 
     frame: Frame
 
     def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]:
+        if count == 1:
+            return [[output if output.shape[:1] == (1,) else output[None] for output in outputs]]
         for name, output in zip(self.frame.outputs, outputs, strict=True):
             if output.ndim == 0 or output.shape[0] != count:
                 raise BadSpec(

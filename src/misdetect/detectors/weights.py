@@ -53,7 +53,8 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     """The tensors in a ``.safetensors`` file, by name."""
     _check_size(path)
     try:
-        return load_file(path)
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
     except (SafetensorError, OSError, MemoryError) as error:
         raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
 

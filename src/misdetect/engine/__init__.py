@@ -227,7 +227,7 @@ def joint_budget(asked: Budget | None, detector: Any, path: Path) -> Budget | No
     """``asked`` and an endpoint's own limits as one budget in a file, so that they hold for all workers and sittings
     together: each worker's copy of the endpoint only knows what it spends itself. What was asked of the endpoint before
     there was a budget (its class names) is counted too."""
-    budget = _joint(asked, getattr(detector, "limits", {}), path)
+    budget = _joint(asked, getattr(detector, "limits", {}), getattr(detector, "counted_in", None) or path)
     before = int(getattr(detector, "asked_before", 0))
     if budget is not None and before:
         budget.grant(before)

@@ -11,7 +11,7 @@ import numpy as np
 
 from misdetect.boxes import Floats, clip
 from misdetect.candidates import Candidates
-from misdetect.detections import Detections
+from misdetect.detections import Detections, Said
 from misdetect.errors import BadArray, DetectorFailed, MisdetectError
 from misdetect.picture import Picture, Raw
 
@@ -33,7 +33,10 @@ def check_batch(answers: object, count: int) -> Sequence[Any]:
 
 
 def check_detections(answer: object, height: int, width: int, classes: int) -> tuple[Detections, int]:
-    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it."""
+    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it. What is
+    only taken down (``Said``) stays as it is."""
+    if isinstance(answer, Said):
+        return answer, 0
     try:
         found = Detections.of(answer)
         _check_masks(found, height, width)

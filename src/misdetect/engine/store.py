@@ -246,14 +246,24 @@ class Run:
             self._lock = None
 
     def discard(self) -> None:
-        """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        journal = (JOURNAL + suffix for suffix in SUFFIXES)
-        own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
-        for path in (*part_files(self.path / PARTS), *own):
-            path.unlink(missing_ok=True)
-        for folder in (self.path / PARTS, self.path):
+        """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
+        the middle leaves a run, and not a folder that nobody knows."""
+        held = self._lock is not None
+        if not held:
+            self._take_lock()
+        try:
+            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
-                folder.rmdir()
+                (self.path / PARTS).rmdir()
+            for path in (self.path / RUN_JSON, self.path / LOCK):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        finally:
+            if not held:
+                self._release()
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""

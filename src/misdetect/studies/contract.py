@@ -23,17 +23,22 @@ from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, MisdetectError, RunMismatch
 from misdetect.files import read_regular, write_atomically
+from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 
 KINDS = {
+    "attack": "misdetect.studies.attack:ATTACK",
+    "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
+    "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",
+    "verify": "misdetect.studies.verify:VERIFY",
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
@@ -73,6 +78,11 @@ class Running(Settings):
         """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
         return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
 
+    @property
+    def limited(self) -> bool:
+        """Whether these settings limit what may be spent."""
+        return self.queries is not None
+
     def budget(self, out: Path) -> Budget | None:
         """What may be spent, or ``None``."""
         counted = budget_file(out)
@@ -106,7 +116,9 @@ class Kind:
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it.
+    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
+    where that is not the detector alone. ``stored(spec, data, settings)``, of a study that needs no model: what stands
+    for the detector where stored predictions are given, and the settings that are left.
     """
 
     name: str
@@ -120,6 +132,8 @@ class Kind:
     compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
+    asked: Callable[[Detector, Any], Detector] | None = None
+    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
 
 
 def kind_of(study: str) -> Kind:
@@ -136,16 +150,20 @@ def run_kind(
 ) -> tuple[Study, Outcome]:
     """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
     settings = settings.settled(detector, out)
+    spec = getattr(detector, "spec", None)
+    own, settled = spec if isinstance(spec, str) else detector, replace(settings, progress=None)
+    if kind.asked is not None:
+        detector = kind.asked(detector, settings)
     asking = settings.asking(out)
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
-    study = kind.prepare(detector, opened, replace(settings, progress=None), asking)  # it may travel to workers
-    spec = getattr(detector, "spec", None)
+    study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
+    make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
     outcome = run_study(
         study,
         detector,
         out,
-        make_detector=partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names)),
+        make_detector=getattr(detector, "make", make),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
@@ -158,6 +176,12 @@ def run_kind(
     counts = Counter(outcome.stats)
     counts.update(requests_of(detector))
     return study, replace(outcome, stats=counts)
+
+
+def _worker_detector(study: str, own: Any, names: tuple[str, ...], settings: Running) -> Detector:
+    """What a worker asks: its own copy of the detector, as the run has it."""
+    detector, asked = load_detector(own, names), kind_of(study).asked
+    return detector if asked is None else asked(detector, settings)
 
 
 def document_of(run: Run) -> Document:
@@ -182,7 +206,9 @@ def document_of(run: Run) -> Document:
     found = kind_of(run.study).document(run)
     settings = own["settings"] | found.pop("settings", {})
     own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
-    return own | found
+    own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
+    notes = [*told(own["joining"]), *found.get("notes", ())]
+    return own | found | {"notes": notes}
 
 
 def read_document(run: Run) -> Document:

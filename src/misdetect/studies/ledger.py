@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from misdetect.engine.store import Run, new_database
 from misdetect.errors import BadSpec
 from misdetect.files import check_writable, write_atomically
-from misdetect.labels import plain_name
+from misdetect.labels import Joined
 from misdetect.studies.contract import kind_of
 
 OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")
@@ -87,8 +87,8 @@ def _ledger(run: Run) -> pa.Table:
 def _by_the_data(run: Run, names: pa.ChunkedArray) -> pa.ChunkedArray:
     """Class ``names`` of the detector as the data spells them."""
     detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
-    spelt = {plain_name(name): name for name in reversed(data)}
-    other = {name: spelt[plain_name(name)] for name in detector if spelt.get(plain_name(name), name) != name}
+    joined = Joined.loosely(detector, data).to_data.tolist()
+    other = {name: data[i] for name, i in zip(detector, joined, strict=True) if i >= 0 and data[i] != name}
     if not other:
         return names
     encoded = names.combine_chunks().dictionary_encode()

@@ -12,10 +12,26 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy, xywh_to_xyxy
-from misdetect.detectors.outputs import Array, Decoder, Found, Frame, PerImage, choose, output_roles, refuse_nan, single
+from misdetect.detectors.outputs import (
+    Array,
+    Decoder,
+    Frame,
+    PerImage,
+    Readout,
+    choose,
+    output_roles,
+    refuse_nan,
+    single,
+)
 from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 from misdetect.spec import Spec
 from misdetect.user_code import resolve
+
+
+def sigmoid(values: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow, in the type it is given."""
+    result: Array = 0.5 * (1 + np.tanh(0.5 * values))
+    return result
 
 
 class Objectness(PerImage):
@@ -25,13 +41,15 @@ class Objectness(PerImage):
     are pixels of the network's input.
     """
 
-    def __init__(self, frame: Frame, decoder: str, strides: Sequence[int] = ()) -> None:
-        self.frame, self.decoder = frame, decoder
+    def __init__(self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none") -> None:
+        self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
         self.grid = _grid(frame, strides) if strides else None
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         cells = None if self.grid is None else len(self.grid[0])
         rows = single(self.frame, outputs, self.decoder, cells, 5 + self.frame.classes)
+        if not self.activated:
+            rows = np.concatenate([rows[:, :4], sigmoid(rows[:, 4:])], axis=1)
         objectness = rows[:, 4].copy()  # one pass over the scattered column instead of three
         refuse_nan(self.frame, objectness)
         # A class score is at most 1, so objectness alone already rules out nearly every candidate.
@@ -47,7 +65,7 @@ class Objectness(PerImage):
             with np.errstate(over="ignore"):
                 np.exp(boxes[:, 2:], out=boxes[:, 2:])
             boxes *= steps[alive]
-        return Found(cxcywh_to_xyxy(boxes), best, labels)
+        return Readout(cxcywh_to_xyxy(boxes), best, labels)
 
 
 def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
@@ -66,17 +84,19 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
 class ClassChannels(PerImage):
     """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: cx, cy, w, h in network pixels, class scores, no objectness."""
 
-    def __init__(self, frame: Frame, decoder: str) -> None:
-        self.frame, self.decoder = frame, decoder
+    def __init__(self, frame: Frame, decoder: str, activation: str = "none") -> None:
+        self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
+        if not self.activated:
+            channels = np.concatenate([channels[:4], sigmoid(channels[4:])])
         best = channels[4:].max(axis=0)
         refuse_nan(self.frame, best)
         alive = np.flatnonzero(best >= self.frame.score)
         candidates = channels[:, alive].T
         chosen, labels, scores = choose(self.frame, candidates[:, 4:])
-        return Found(cxcywh_to_xyxy(np.ascontiguousarray(candidates[chosen, :4])), scores, labels)
+        return Readout(cxcywh_to_xyxy(np.ascontiguousarray(candidates[chosen, :4])), scores, labels)
 
 
 class Queries(PerImage):
@@ -89,7 +109,7 @@ class Queries(PerImage):
         roles = output_roles(frame, stated, ("logits", "boxes"))
         self.logits, self.boxes = roles["logits"], roles["boxes"]
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         logits, boxes = outputs[self.logits], outputs[self.boxes]
         columns = self.frame.classes + self.softmax
         if logits.ndim != 3 or logits.shape[2] != columns or boxes.shape != (*logits.shape[:2], 4):
@@ -109,7 +129,7 @@ class Queries(PerImage):
                 query, labels = np.nonzero(values >= np.log(self.frame.score / (1 - np.float64(self.frame.score))))
                 scores = 1 / (1 + np.exp(-values[query, labels]))
         size = np.array([self.frame.width, self.frame.height] * 2, np.float32)
-        return Found(cxcywh_to_xyxy(boxes[0].astype(np.float32, copy=False)[query] * size), scores, labels)
+        return Readout(cxcywh_to_xyxy(boxes[0].astype(np.float32, copy=False)[query] * size), scores, labels)
 
 
 _TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
@@ -146,7 +166,7 @@ class GraphWithNms:
             )
         return [list(outputs)]
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         boxes, scores, labels = self._parts(outputs) if self.roles else self._table(outputs[0])
         refuse_nan(self.frame, scores)
         if len(scores) and (scores.max() > 1.001 or scores.min() < -0.001):
@@ -163,7 +183,7 @@ class GraphWithNms:
                 f"{self.frame.spec!r}: the graph gives label {wrong:g}, but there are {self.frame.classes} names; "
                 f"check names=, labels-from= and columns=."
             )
-        return Found(self._corners(boxes) * self.size, np.clip(scores, 0, 1), whole)
+        return Readout(self._corners(boxes) * self.size, np.clip(scores, 0, 1), whole)
 
     def _layout(self, table: Array) -> list[str]:
         text = self.columns or _TABLES.get(table.shape[-1] if table.ndim else 0, "")
@@ -211,7 +231,7 @@ class UserDecoder(PerImage):
     def __init__(self, frame: Frame, function: Callable[..., Any]) -> None:
         self.frame, self.function = frame, function
 
-    def decode(self, outputs: Sequence[Array]) -> Found:
+    def decode(self, outputs: Sequence[Array]) -> Readout:
         try:
             result = self.function(list(outputs), (self.frame.width, self.frame.height))
         except MisdetectError:
@@ -227,14 +247,14 @@ class UserDecoder(PerImage):
                 f"boxes and scores [K, {self.frame.classes}]; {error}"
             ) from error
 
-    def _checked(self, boxes: Any, scores: Any, labels: Any = None) -> Found:
+    def _checked(self, boxes: Any, scores: Any, labels: Any = None) -> Readout:
         boxes, scores = as_boxes(boxes, what="the decoder's boxes"), np.asarray(scores)
         refuse_nan(self.frame, scores)
         if labels is None:
             if scores.shape != (len(boxes), self.frame.classes):
                 raise BadArray(f"Got {len(boxes)} boxes and scores {list(scores.shape)}.")
             rows, labels, scores = choose(self.frame, scores)
-            return Found(boxes[rows], scores, labels)
+            return Readout(boxes[rows], scores, labels)
         labels = np.asarray(labels)
         if not scores.shape == labels.shape == (len(boxes),):
             raise BadArray(f"Got {len(boxes)} boxes, scores {list(scores.shape)} and labels {list(labels.shape)}.")
@@ -244,7 +264,7 @@ class UserDecoder(PerImage):
             not np.array_equal(whole, labels[keep]) or whole.min() < 0 or whole.max() >= self.frame.classes
         ):
             raise BadArray(f"Got labels that are not indices of the {self.frame.classes} names.")
-        return Found(boxes[keep], scores[keep], whole)
+        return Readout(boxes[keep], scores[keep], whole)
 
 
 @dataclass(frozen=True)
@@ -263,7 +283,20 @@ def _yolox(frame: Frame, spec: Spec) -> Decoder:
         strides = [int(stride) for stride in text.split(",")]
     except ValueError:
         raise BadSpec(f"{spec.text!r}: strides={text} should be whole numbers such as 8,16,32.") from None
-    return Objectness(frame, "yolox", strides)
+    return Objectness(frame, "yolox", strides, _activation(spec))
+
+
+def _yolov5(frame: Frame, spec: Spec) -> Decoder:
+    return Objectness(frame, "yolov5", (), _activation(spec))
+
+
+def _channels(name: str) -> Callable[[Frame, Spec], Decoder]:
+    return lambda frame, spec: ClassChannels(frame, name, _activation(spec))
+
+
+def _activation(spec: Spec) -> str:
+    """Most exports end with a sigmoid; ``activation=sigmoid`` is for those that do not."""
+    return spec.take("activation", "none", choices=("none", "sigmoid"))
 
 
 def _queries(name: str, activation: str) -> Callable[[Frame, Spec], Decoder]:
@@ -287,9 +320,9 @@ def _nms(frame: Frame, spec: Spec) -> Decoder:
 
 DECODERS: dict[str, Kind] = {
     "yolox": Kind("[1, N, 5+C], grid offsets and log sizes", "yolox", 0.6, _yolox),
-    "yolov5": Kind("[1, N, 5+C], decoded, with objectness", "ultralytics", 0.6, lambda f, _: Objectness(f, "yolov5")),
-    "yolov8": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, lambda f, _: ClassChannels(f, "yolov8")),
-    "yolo11": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, lambda f, _: ClassChannels(f, "yolo11")),
+    "yolov5": Kind("[1, N, 5+C], decoded, with objectness", "ultralytics", 0.6, _yolov5),
+    "yolov8": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolov8")),
+    "yolo11": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolo11")),
     "detr": Kind("logits [1, Q, C+1] (softmax) and boxes [1, Q, 4]", "detr", 1.0, _queries("detr", "softmax")),
     "rtdetr": Kind("logits [1, Q, C] (sigmoid) and boxes [1, Q, 4]", "rtdetr", 1.0, _queries("rtdetr", "sigmoid")),
     "nms": Kind("[N, 6], [N, 7], or boxes, scores, labels", None, 1.0, _nms),

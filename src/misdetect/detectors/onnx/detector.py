@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from misdetect.boxes import clip, nms
 from misdetect.detections import Detections
 from misdetect.detectors.names import names_in_metadata, read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
-from misdetect.detectors.outputs import Array, Decoder, Found, Frame
+from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Placement, Preprocess, Resize
 from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
 from misdetect.picture import Pixels, check_pixels, digest
@@ -27,6 +28,8 @@ _DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uin
 _MASK_DTYPES = {"tensor(int64)": "int64", "tensor(bool)": "bool", "tensor(float)": "float32"}
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _DEFAULT_BATCH = 8
+_sessions: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
+"""Graphs in use: detectors that read one file by different options share it."""
 _ORIGINAL_SIZE, _PIXEL_MASK = "orig_target_sizes", "pixel_mask"
 
 
@@ -104,7 +107,7 @@ class OnnxDetector:
             for of_image, image, placement in zip(each, images, placements, strict=False)
         ]
 
-    def _finish(self, found: Found, image: Pixels, placement: Placement) -> Detections:
+    def _finish(self, found: Readout, image: Pixels, placement: Placement) -> Detections:
         """Suppress, cap, go back to the image's pixels, clip."""
         boxes, scores, labels = found
         threshold, cap = self.settings["nms"], self.settings["max"]
@@ -197,6 +200,15 @@ def _open_session(path: Path, spec: Spec) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = _positive(spec, "threads", 1)
     options.inter_op_num_threads = 1
+    stat = path.stat()
+    key = str(path.resolve()), stat.st_size, stat.st_mtime_ns, device, options.intra_op_num_threads
+    session = _sessions.get(key)
+    if session is None:
+        session = _sessions[key] = _new_session(onnxruntime, path, options, device, spec)
+    return session
+
+
+def _new_session(onnxruntime: Any, path: Path, options: Any, device: str, spec: Spec) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=[_PROVIDERS[device]])
     except Exception as error:  # ONNX Runtime's exceptions have no common class of their own

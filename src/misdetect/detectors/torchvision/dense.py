@@ -19,7 +19,7 @@ from misdetect.candidates import Candidates, Reason
 from misdetect.detections import Truth
 from misdetect.detectors.torch_detector import as_array
 from misdetect.detectors.torchvision.detector import Target, TorchvisionDetector, features_of, to_original
-from misdetect.detectors.torchvision.selection import Pool, select
+from misdetect.detectors.torchvision.selection import Shortlist, select
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class DenseDetector(TorchvisionDetector):
         """The scores of one image (a batch of one)."""
 
     @abstractmethod
-    def _pool(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Pool:
+    def _shortlist(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Shortlist:
         """The pairs that pass threshold and top-k, in the module's order; may sharpen ``boxes`` in place."""
 
     @abstractmethod
@@ -102,9 +102,9 @@ class DenseDetector(TorchvisionDetector):
         outputs, anchors, size = heads.of(image), heads.anchors[image], heads.sizes[image]
         scored = self._scored(outputs, heads.levels)
         boxes = clip_boxes_to_image(self._decode(outputs["bbox_regression"][0], anchors), size)
-        pool = self._pool(scored.every, boxes, heads, image)
+        shortlist = self._shortlist(scored.every, boxes, heads, image)
         kept, dropped = select(
-            pool, nms=self.module.nms_thresh, cap=self.module.detections_per_img, first_label=self.first_label
+            shortlist, nms=self.module.nms_thresh, cap=self.module.detections_per_img, first_label=self.first_label
         )
         first = self.first_label
         return Candidates(
@@ -148,7 +148,7 @@ class SSDDetector(DenseDetector):
         boxes: Tensor = self.module.box_coder.decode_single(regression, anchors)
         return boxes
 
-    def _pool(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Pool:
+    def _shortlist(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Shortlist:
         above = scores > self.module.score_thresh
         parts = []
         for label in range(1, scores.shape[1]):
@@ -161,8 +161,8 @@ class SSDDetector(DenseDetector):
                 rest[chosen] = False
                 out.append((Reason.TOP_K, candidate[rest], labels[rest]))
             picked = candidate[chosen]
-            parts.append(Pool(picked, labels[chosen], kept, boxes[picked], labels[chosen], out))
-        return Pool.join(parts)
+            parts.append(Shortlist(picked, labels[chosen], kept, boxes[picked], labels[chosen], out))
+        return Shortlist.join(parts)
 
     def _loss(self, target: Target, outputs: dict[str, Tensor], anchors: Tensor, levels: list[int]) -> Target:
         from torchvision.ops.boxes import box_iou
@@ -204,7 +204,7 @@ class RetinaNetDetector(DenseDetector):
         boxes: Tensor = self.module.box_coder.decode_single(regression, anchors)
         return boxes
 
-    def _pool(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Pool:
+    def _shortlist(self, scores: Tensor, boxes: Tensor, heads: Heads, image: int) -> Shortlist:
         from torchvision.ops.boxes import clip_boxes_to_image
 
         regression, anchors = heads.outputs["bbox_regression"][image], heads.anchors[image]
@@ -222,9 +222,9 @@ class RetinaNetDetector(DenseDetector):
                 rest = torch.ones_like(above, dtype=torch.bool)
                 rest[chosen] = False
                 out.append((Reason.TOP_K, above[rest] // columns + start, above[rest] % columns))
-            parts.append(Pool(picked, label, kept, exact, label, out))
+            parts.append(Shortlist(picked, label, kept, exact, label, out))
             start += count
-        return Pool.join(parts)
+        return Shortlist.join(parts)
 
     def _loss(self, target: Target, outputs: dict[str, Tensor], anchors: Tensor, levels: list[int]) -> Target:
         from torchvision.models.detection.retinanet import RetinaNet, RetinaNetClassificationHead, RetinaNetHead

@@ -19,7 +19,7 @@ from misdetect.candidates import Candidates, Reason
 from misdetect.detections import Detections, Truth
 from misdetect.detectors.torch_detector import as_array
 from misdetect.detectors.torchvision.detector import Target, TorchvisionDetector, features_of, to_original
-from misdetect.detectors.torchvision.selection import Pool, select
+from misdetect.detectors.torchvision.selection import Shortlist, select
 
 _SMOOTH_L1_BETA = 1 / 9  # torchvision's, in both stages
 
@@ -119,8 +119,8 @@ class RCNNDetector(TorchvisionDetector):
             above = torch.where(flat > heads.score_thresh)[0]
             label = above % scores.shape[1]
             # batched_nms moves each group away by a multiple of its number: number them as the module does
-            pool = Pool(above // scores.shape[1], label, flat[above], boxes.reshape(-1, 4)[above], label + 1)
-            kept, dropped = select(pool.without_small(1e-2), nms=heads.nms_thresh, cap=heads.detections_per_img)
+            shortlist = Shortlist(above // scores.shape[1], label, flat[above], boxes.reshape(-1, 4)[above], label + 1)
+            kept, dropped = select(shortlist.without_small(1e-2), nms=heads.nms_thresh, cap=heads.detections_per_img)
         class_boxes = as_array(to_original(boxes, first.size, original))
         best = as_array(scores.argmax(dim=1))
         return Candidates(
@@ -154,7 +154,7 @@ class RCNNDetector(TorchvisionDetector):
         rest[top] = False
         below = torch.where(rest)[0]
         passed = top[scores >= rpn.score_thresh]
-        pool = Pool(
+        shortlist = Shortlist(
             passed,
             torch.zeros_like(passed),
             probability[passed],
@@ -162,7 +162,7 @@ class RCNNDetector(TorchvisionDetector):
             level[passed],
             [(Reason.TOP_K, below, torch.zeros_like(below))],
         )
-        kept, dropped = select(pool.without_small(rpn.min_size), nms=rpn.nms_thresh, cap=rpn.post_nms_top_n())
+        kept, dropped = select(shortlist.without_small(rpn.min_size), nms=rpn.nms_thresh, cap=rpn.post_nms_top_n())
         candidates = Candidates(
             proposals=as_array(to_original(first.anchors, first.size, original)),
             refined=as_array(to_original(boxes, first.size, original)),

@@ -19,7 +19,7 @@ _BLOCK = 1 << 21  # overlaps computed at once while looking for suppressors
 
 
 @dataclass
-class Pool:
+class Shortlist:
     """(candidate, label) pairs above the score threshold, on their way to suppression.
 
     ``candidate``, ``label`` and ``scores`` ``[M]`` and ``boxes`` ``[M, 4]`` are those still in; ``out`` collects the
@@ -34,8 +34,8 @@ class Pool:
     out: list[tuple[Reason, Tensor, Tensor]] = field(default_factory=list)
 
     @classmethod
-    def join(cls, parts: list["Pool"]) -> "Pool":
-        """The pools of several levels or classes, one after the other."""
+    def join(cls, parts: list["Shortlist"]) -> "Shortlist":
+        """The shortlists of several levels or classes, one after the other."""
         return cls(
             torch.cat([part.candidate for part in parts]),
             torch.cat([part.label for part in parts]),
@@ -45,7 +45,7 @@ class Pool:
             [item for part in parts for item in part.out],
         )
 
-    def without_small(self, size: float) -> "Pool":
+    def without_small(self, size: float) -> "Shortlist":
         """Those with both sides ``>= size``; the others leave as ``TOO_SMALL``."""
         sides = self.boxes[:, 2:] - self.boxes[:, :2]
         small = (sides < size).any(dim=1)
@@ -53,31 +53,34 @@ class Pool:
             return self
         stay = torch.where(~small)[0]
         out = [*self.out, (Reason.TOO_SMALL, self.candidate[small], self.label[small])]
-        return Pool(self.candidate[stay], self.label[stay], self.scores[stay], self.boxes[stay], self.group[stay], out)
+        return Shortlist(
+            self.candidate[stay], self.label[stay], self.scores[stay], self.boxes[stay], self.group[stay], out
+        )
 
 
-def select(pool: Pool, *, nms: float, cap: int, first_label: int = 0) -> tuple[Pairs, Dropped]:
-    """What suppression at IoU > ``nms`` and a maximum of ``cap`` keep of ``pool``, in output order, and what they drop.
+def select(shortlist: Shortlist, *, nms: float, cap: int, first_label: int = 0) -> tuple[Pairs, Dropped]:
+    """What suppression at IoU > ``nms`` and a maximum of ``cap`` keep of ``shortlist``, in output order,
+    and what they drop.
 
     Labels below ``first_label`` (a background column) compete but are not reported; the others are counted from it.
     """
     from torchvision.ops import boxes as box_ops
 
-    survivors = as_array(box_ops.batched_nms(pool.boxes, pool.scores, pool.group, nms))
-    count = len(pool.scores)
+    survivors = as_array(box_ops.batched_nms(shortlist.boxes, shortlist.scores, shortlist.group, nms))
+    count = len(shortlist.scores)
     rank = np.full(count, -1, dtype=np.int64)
     rank[survivors] = np.arange(len(survivors))
     lost = np.flatnonzero(rank < 0)
     by = np.full(count, -1, dtype=np.int64)
     if len(lost):
-        by[lost] = rank[_suppressors(as_array(pool.boxes), as_array(pool.group), survivors, lost, nms)]
+        by[lost] = rank[_suppressors(as_array(shortlist.boxes), as_array(shortlist.group), survivors, lost, nms)]
     over = np.where(rank < 0, by, rank) >= cap
     by[over] = -1
     reason = np.where(over, Reason.CAP, Reason.SUPPRESSED)
     dropped = np.flatnonzero((rank < 0) | over)
-    candidate, label = as_array(pool.candidate), as_array(pool.label)
+    candidate, label = as_array(shortlist.candidate), as_array(shortlist.label)
     kept = survivors[:cap]
-    early = [(as_array(c), as_array(la), int(why)) for why, c, la in pool.out]
+    early = [(as_array(c), as_array(la), int(why)) for why, c, la in shortlist.out]
     return _counted_from(
         first_label,
         Pairs(candidate[kept], label[kept]),

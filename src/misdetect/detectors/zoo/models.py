@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from misdetect.detectors.classifier import ClassifierDetector
 from misdetect.detectors.hf import detector as hf
 from misdetect.detectors.hf.small import small_deformable_detr
 from misdetect.detectors.torch_detector import TorchDetector
@@ -207,11 +208,33 @@ def small_yolox(classes: int, scale: Scale) -> nn.Module:
     return YOLOX(classes, scale.yolox)
 
 
+class SmallClassifier(nn.Module):
+    """``[N, 3, H, W]`` to logits ``[N, classes]``: the mean and the largest value of every channel of ``Darknet``, at
+    all four strides, and one linear layer. The largest tells of parts that are a few pixels wide, which a mean over the
+    image drowns; neither says where."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.body = Darknet()
+        self.head = nn.Linear(2 * sum(Darknet.channels), classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = [pool(level, dim=(2, 3)) for level in self.body(x) for pool in (torch.mean, torch.amax)]
+        logits: Tensor = self.head(torch.cat(pooled, dim=1))
+        return logits
+
+
+def small_classifier(classes: int, scale: Scale) -> nn.Module:
+    """Paper 2's MCML: a classifier of the whole image, many labels at once."""
+    return SmallClassifier(classes)
+
+
 _BUILDERS: Mapping[str, Callable[[int, Scale], nn.Module]] = {
     "ssd": small_ssd,
     "faster-rcnn": small_faster_rcnn,
     "retinanet": small_retinanet,
     "yolox": small_yolox,
+    "mcml": small_classifier,
 }
 FAMILIES = (*_BUILDERS, "deformable-detr")
 
@@ -243,6 +266,9 @@ def build(
     if family == "yolox":
         usual = _or(score, 0.01)
         return YoloxDetector(module, names, size=scale.size, score=usual, nms=0.6, cap=100, spec=spec, batch_size=BATCH)
+    if family == "mcml":
+        usual = _or(score, 0.01)
+        return ClassifierDetector(module, names, size=scale.size, score=usual, spec=spec, batch_size=BATCH)
     settings = {} if score is None else {"score": score}
     return torchvision.wrap(module, names, spec=spec, batch_size=BATCH, **settings)
 

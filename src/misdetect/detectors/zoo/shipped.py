@@ -32,6 +32,11 @@ class Entry:
     data: str
     states: tuple[str, ...] | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether it answers with whole images, being a classifier."""
+        return self.family == "mcml"
+
 
 ZOO: Mapping[str, Entry] = {
     "ssd": Entry("ssd", "rooms"),
@@ -42,6 +47,7 @@ ZOO: Mapping[str, Entry] = {
     "faster-rcnn-bikes": Entry("faster-rcnn", "bikes", PRESENT),
     "retinanet-bikes": Entry("retinanet", "bikes", PRESENT),
     "yolox-bikes": Entry("yolox", "bikes", PRESENT),
+    "mcml-bikes": Entry("mcml", "bikes", PRESENT),
 }
 
 

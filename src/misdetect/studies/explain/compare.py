@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
-from misdetect.labels import plain_name
+from misdetect.labels import one_name
 from misdetect.metrics.bootstrap import interval, resamples
 from misdetect.metrics.slices import per_image
 from misdetect.studies.explain.document import headline, names_of, settings_of
@@ -266,7 +266,7 @@ def by_class(runs: Sequence[Judged]) -> dict[str, dict[str, list[Any]]]:
     spelling: dict[str, str] = {}
     for i, run in enumerate(runs):
         for label, entry in run.document["by_class"].items():
-            name = spelling.setdefault(plain_name(label), label)
+            name = spelling.setdefault(one_name(label), label)
             row = found.setdefault(name, {key: [None] * len(runs) for key in ("objects", "missed", "miss_rate")})
             for key, values in row.items():
                 values[i] = entry[key]

@@ -4,6 +4,7 @@ Everything here is a view: it can be computed again from a run directory without
 = Σ ``mechanisms`` = Σ ``tide`` = Σ ``sankey``, and Σ ``reasons`` of a mechanism = its count.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.boxes import boxes_of
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
+from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
 from misdetect.studies.contract import Headline
@@ -66,8 +69,16 @@ def document(run: Run) -> dict[str, Any]:
         "warning": _warning(kinds["region"], len(lost)),
         "sweep": _sweep(objects),
         "ignored": dict(sorted(Counter(row["reason"] for row in kinds["ignored"]).items())),
-        "notes": _notes(objects, kinds, bool(how.inside)),
+        "degenerate": _degenerate(kinds["detection"], len(run.done())) if objects else None,
+        "notes": [*_outside_notes(run, bool(how.inside)), *_notes(objects, kinds)],
     }
+
+
+def _degenerate(detections: Rows, images: int) -> Degenerate | None:
+    """Whether nothing is reported at all, or the same on every image."""
+    labels = _numbers([row["label"] for row in detections])
+    scores = np.array([row["score"] for row in detections], dtype=np.float64)
+    return degenerate(_numbers([row["image"] for row in detections]), boxes_of(detections), scores, labels, images)
 
 
 def headline(objects: Rows, how: ExplainSettings) -> dict[str, Any]:
@@ -229,8 +240,22 @@ def _sweep(objects: Rows) -> dict[str, Any] | None:
     return {"scores": list(SWEEP), "ious": list(IOUS), "recall": recall}
 
 
-def _notes(objects: Rows, kinds: dict[str, Rows], inside: bool) -> list[str]:
-    found = [] if inside else [outside.SENTENCE]
+_SHOWN = re.compile(r"onnx:.*,decoder=(yolox|yolov5|yolov8|yolo11|detr|rtdetr)\b")
+"""Decoders of ONNX files that show every candidate, so that the file may be opened as a white box."""
+
+
+def _outside_notes(run: Run, inside: bool) -> list[str]:
+    """What was not looked into, and how it could be."""
+    if inside:
+        return []
+    spec = str(run.about["identity"]["detector"]["spec"])
+    if not _SHOWN.match(spec) or "level=" in spec:
+        return [outside.SENTENCE]
+    return [outside.SENTENCE, f"--detector {spec},level=differentiable opens the file, and explain looks inside."]
+
+
+def _notes(objects: Rows, kinds: dict[str, Rows]) -> list[str]:
+    found = []
     ignored = Counter(row["reason"] for row in kinds["ignored"])
     if ignored["unknown-class"]:
         found.append(
@@ -245,6 +270,8 @@ def sentences(document: dict[str, Any]) -> list[str]:
     """What was found, the most important first."""
     if not document["objects"]:
         return ["Nothing is annotated here that the detector could miss."]
+    if document["degenerate"] is not None:
+        return [sentence(document["degenerate"], document["done"]), *document["notes"]]
     low, high = document["intervals"]["miss_rate"]
     found = [
         f"{document['missed']} of {document['objects']} objects are missed: {100 * document['miss_rate']:.1f} % "

@@ -99,6 +99,11 @@ class FuzzSettings(Running):
             raise BadSpec("a budget in dollars (--usd) needs the price of one query: give --price as well.")
         return replace(super().settled(detector, out), price=price, reach=self.allowed)
 
+    @property
+    def limited(self) -> bool:
+        """A campaign counts what it asks, whatever limits it."""
+        return True
+
     def budget(self, out: Path) -> Budget:
         """Every query is counted, also where nothing limits them: ``cost`` in the document."""
         return Budget(self.queries, self.usd, self.price or 0.0, self.minutes, budget_file(out))

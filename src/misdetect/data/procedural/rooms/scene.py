@@ -26,7 +26,7 @@ _THEMES = ("living",) * 29 + ("dining",) * 20 + ("study",) * 17 + ("close",) * 1
 
 
 @dataclass
-class Scene:
+class Furnished:
     """A furnished scene, not yet drawn."""
 
     theme: str
@@ -49,7 +49,7 @@ class Drawing:
     kinds: tuple[str, ...]
 
 
-def compose(dice: Dice) -> Scene:
+def compose(dice: Dice) -> Furnished:
     """Choose a theme, a space and what stands in it."""
     theme = dice.pick(_THEMES)
     light = (dice.sign() * dice.between(0.5, 0.9), -dice.between(0.3, 0.8))
@@ -60,10 +60,10 @@ def compose(dice: Dice) -> Scene:
     else:
         camera, room = choose_room(dice, near=theme == "close")
     flats, items = furnish(theme, camera, room, dice)
-    return Scene(theme, camera, room, flats, items, light, shadow, backdrop, finish)
+    return Furnished(theme, camera, room, flats, items, light, shadow, backdrop, finish)
 
 
-def draw(scene: Scene, size: int) -> Drawing:
+def draw(scene: Furnished, size: int) -> Drawing:
     """The scene at ``size`` pixels, without what could hardly be seen."""
     canvas = _backdrop(scene, REFERENCE)
     empty = canvas.pixels.copy()
@@ -84,7 +84,7 @@ def draw(scene: Scene, size: int) -> Drawing:
     return Drawing(image, owners, tuple(item.kind for item in listed))
 
 
-def _remove(scene: Scene, gone: set[int]) -> None:
+def _remove(scene: Furnished, gone: set[int]) -> None:
     """Take items out of the scene; what stands on them goes with them."""
     scene.flats = [i for i in scene.flats if id(i) not in gone]
     scene.items = [i for i in scene.items if id(i) not in gone]
@@ -92,7 +92,7 @@ def _remove(scene: Scene, gone: set[int]) -> None:
         item.children = [c for c in item.children if id(c) not in gone]
 
 
-def _backdrop(scene: Scene, size: int) -> Canvas:
+def _backdrop(scene: Furnished, size: int) -> Canvas:
     """The space without anything in it."""
     canvas = Canvas(size)
     canvas.mirrored = scene.light[0] > 0
@@ -105,7 +105,7 @@ def _backdrop(scene: Scene, size: int) -> Canvas:
     return canvas
 
 
-def _paint(scene: Scene, canvas: Canvas) -> tuple[list[Item], list[int]]:
+def _paint(scene: Furnished, canvas: Canvas) -> tuple[list[Item], list[int]]:
     """Put everything before the backdrop; the annotated items in order and each one's pixels before it was hid."""
     stage = Stage(canvas, scene.camera, scene.light, scene.shadow)
     listed: list[Item] = []

@@ -4,11 +4,11 @@ import copy
 import json
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cloud_services import CLOUDS, HEIGHT, SCENE, WIDTH, Cloud, cloud_server, clouds_at, paint, same, wanted
+from cloud_services import CLOUDS, HEIGHT, SCENE, WIDTH, Cloud, paint, same, wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import Server
@@ -21,18 +21,6 @@ from misdetect.errors import DetectorFailed
 
 Make = Callable[..., CloudDetector]
 ALL = pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with cloud_server(monkeypatch) as running:
-        yield running
-
-
-@pytest.fixture
-def make(server: Server) -> Iterator[Make]:
-    with clouds_at(server) as build:
-        yield build
 
 
 @ALL

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from loopback import Server, detectors_of, expected, honest, picture, running_server, seen
+from loopback import Server, expected, honest, picture, seen
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
@@ -28,18 +28,6 @@ from misdetect.detectors.http.transport import retry_after
 from misdetect.errors import BadSpec, BudgetSpent, DetectorFailed
 
 Make = Callable[..., HttpDetector]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running_server() as running:
-        yield running
-
-
-@pytest.fixture
-def make(server: Server, tmp_path: Path) -> Iterator[Make]:
-    with detectors_of(server, tmp_path) as build:
-        yield build
 
 
 def test_answers_keep_the_order_of_the_images_and_the_bound_on_concurrency(server: Server, make: Make) -> None:

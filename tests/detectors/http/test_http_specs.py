@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from loopback import NAMES, Server, detectors_of, expected, honest, picture, running_server
+from loopback import NAMES, Server, expected, honest, picture
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
@@ -22,18 +22,6 @@ from misdetect.errors import BadArray, BadSpec, BudgetSpent, DetectorFailed, Mis
 from misdetect.spec import Spec
 
 Make = Callable[..., HttpDetector]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running_server() as running:
-        yield running
-
-
-@pytest.fixture
-def make(server: Server, tmp_path: Path) -> Iterator[Make]:
-    with detectors_of(server, tmp_path) as build:
-        yield build
 
 
 def test_secrets_come_from_the_environment_and_go_nowhere_else(
@@ -181,7 +169,7 @@ def test_load_detector_knows_the_scheme(server: Server) -> None:
 
 def test_the_example_server_says_what_its_detector_says(server: Server) -> None:
     """A detector and the same one behind the example's endpoint are the same detector, to the last bit."""
-    path = Path(__file__).parents[2] / "examples" / "serve_detector.py"
+    path = Path(__file__).parents[3] / "examples" / "serve_detector.py"
     loaded = importlib.util.spec_from_file_location("serve_detector", path)
     assert loaded is not None
     assert loaded.loader is not None

@@ -5,7 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,6 @@ from cloud_services import (
     WIDTH,
     Cloud,
     Thing,
-    cloud_server,
-    clouds_at,
     coco,
     command,
     paint,
@@ -37,18 +35,6 @@ from misdetect.labels import plain_name
 
 Make = Callable[..., CloudDetector]
 ALL = pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with cloud_server(monkeypatch) as running:
-        yield running
-
-
-@pytest.fixture
-def make(server: Server) -> Iterator[Make]:
-    with clouds_at(server) as build:
-        yield build
 
 
 def scenes(n: int) -> list[list[Thing]]:

@@ -8,7 +8,6 @@ import json
 import logging
 import pickle
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from cloud_services import (
     SECRETS,
     WIDTH,
     check_signature,
-    cloud_server,
     coco,
     command,
     paint,
@@ -36,11 +34,7 @@ from misdetect.detectors.cloud.credentials import AwsKeys, sign_v4
 from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.errors import BadSpec, DetectorFailed, MissingExtra
 
-
-@pytest.fixture(autouse=True)
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with cloud_server(monkeypatch) as running:
-        yield running
+pytestmark = pytest.mark.usefixtures("server")
 
 
 def asked(server: Server, name: str, options: str = ",backoff=0.01,retries=1") -> tuple[CloudDetector, Any]:
