@@ -44,6 +44,13 @@ _COUNTED = 10**7
 """Cases beyond which a message does not list them."""
 
 
+def new_database() -> duckdb.DuckDBPyConnection:
+    """An empty database in memory. On its own DuckDB draws a bar on stdout when a query takes seconds."""
+    database = duckdb.connect()
+    database.execute("SET enable_progress_bar = false")
+    return database
+
+
 class Run:
     """A run directory, opened for reading (``Run.open``) or for writing (``Run.start``). ``about`` is its run.json;
     ``new``: it was begun by this ``start``; ``repaired`` says what this ``start`` moved out of the way."""
@@ -272,7 +279,7 @@ class Run:
     def _database(self) -> "Iterator[duckdb.DuckDBPyConnection]":
         """A database with the views ``rows`` and ``errors``."""
         parts = self._parts()
-        database = duckdb.connect()
+        database = new_database()
         try:
             paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
             if paths and _PATTERN.search(paths[0]):
