@@ -99,6 +99,20 @@ def effects(run: Run) -> dict[str, Any]:
     }
 
 
+def hides_faint(run: Run, faint: float) -> bool:
+    """Whether originals were lost and not one left a score of up to ``faint`` behind: then the detector may hide what
+    is faint, unless its inside is open and its own threshold lower."""
+    seen = run.query(
+        "SELECT count(*) FILTER (o.outcome = 'lost' AND o.score_left = 0) AS gone, "
+        "count(*) FILTER (o.score_left > 0 AND o.score_left <= ?) AS faint "
+        "FROM (SELECT unnest(objects) AS o FROM rows)",
+        [faint],
+    ).to_pylist()[0]
+    own = run.about.get("detector_settings", {}).get("score")
+    known = bool(run.settings.get("trace")) and isinstance(own, int | float) and own <= faint
+    return seen["gone"] > 0 and not seen["faint"] and not known
+
+
 def over_distance(run: Run) -> dict[str, Any]:
     """Share of originals that are renamed or lost, and that moved, against their distance from T's box; flicker apart.
 
