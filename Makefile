@@ -7,7 +7,7 @@ CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: checkup test test-all lint bench licences clean
+.PHONY: checkup test test-all lint bench lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -33,6 +33,17 @@ $(READY): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt tidecv
 	touch $(READY)
+
+# The same packages, each file checked against its hash. torch comes as the index offers it for this machine.
+locked:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch torchvision
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+lock: $(READY)
+	$(BIN)/python tools/lock.py
 
 licences: $(READY)
 	$(BIN)/python tools/licences.py > docs/licences.md

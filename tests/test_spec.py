@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from misdetect import load_data, load_detector
 from misdetect.errors import BadSpec
 from misdetect.spec import Spec
 
@@ -81,3 +82,32 @@ def test_values_of_another_type_are_refused(raw, default):
 def test_choices_are_named():
     with pytest.raises(BadSpec, match="x=c is not one of a, b"):
         Spec.parse("zoo:t,x=c").take("x", "a", choices=("a", "b"))
+
+
+def test_a_misspelt_option_is_what_a_reader_complains_of():
+    spec = Spec.parse("onnx:a.onnx,name=coco,score=1")
+    for option in ("decoder", "names"):
+        spec.take(option, "")
+    assert spec.misspelt() == "'onnx:a.onnx,name=coco,score=1': unknown option 'name'. Did you mean 'names'?"
+    spec = Spec.parse("onnx:a.onnx,names=coco,size=3")
+    spec.take("names", "")
+    assert spec.misspelt() is None
+
+
+@pytest.mark.parametrize(
+    ("call", "text", "meant"),
+    [
+        (load_detector, "onxx:a.onnx", "Did you mean 'onnx'?"),
+        (load_detector, "model.onnx", "Did you mean 'onnx:model.onnx,decoder=NAME'?"),
+        (load_detector, "mine.py", "Did you mean 'python:mine.py:NAME'?"),
+        (load_detector, "zoo:yolox,scroe=0.5", "Did you mean 'score'?"),
+        (load_data, "coc:a.json", "Did you mean 'coco'?"),
+        (load_data, "instances.json", "Did you mean 'coco:instances.json'?"),
+        (load_data, "rooms:val,cuont=3", "Did you mean 'count'?"),
+        (load_data, ".", "Did you mean 'folder:.'?"),
+    ],
+)
+def test_what_was_meant_is_said(call, text, meant):
+    with pytest.raises(BadSpec) as refused:
+        call(text)
+    assert meant in str(refused.value)

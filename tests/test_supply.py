@@ -27,6 +27,16 @@ def test_every_dependency_is_constrained():
     assert {plain(name) for name in asked} & installed <= known
 
 
+def test_every_tested_version_is_locked_by_the_hashes_of_its_files():
+    constrained = set(re.findall(r"^([^#\s]+==\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    entries = (ROOT / "requirements.lock").read_text().replace(" \\\n", " ").splitlines()
+    locked = {line.split()[0]: line.split()[1:] for line in entries if not line.startswith("#")}
+    assert {line for line in constrained if line.partition("==")[0] not in ("torch", "torchvision")} == set(locked)
+    for name, files in locked.items():
+        assert files, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", file) for file in files), name
+
+
 def test_no_dependency_is_under_a_licence_of_the_gpl_family():
     done = subprocess.run([sys.executable, ROOT / "tools" / "licences.py"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

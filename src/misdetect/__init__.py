@@ -8,10 +8,12 @@ What is listed here is imported when it is first used, so that ``import misdetec
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from misdetect.api import Run, detect, explain, fuzz, scan
+    from typing import Any
+
+    from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
@@ -30,8 +32,10 @@ _WHERE = {
     "MisdetectError": "misdetect.errors",
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
+    "attack": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
+    "confusion": "misdetect.api",
     "detect": "misdetect.api",
     "doctor": "misdetect.api",
     "explain": "misdetect.api",
@@ -44,6 +48,7 @@ _WHERE = {
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",
+    "verify": "misdetect.api",
 }
 
 __all__ = [
@@ -51,8 +56,10 @@ __all__ = [
     "MisdetectError",
     "Run",
     "Truth",
+    "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "doctor",
     "explain",
@@ -65,10 +72,11 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _WHERE:
         raise AttributeError(f"module 'misdetect' has no attribute {name!r}")
     module, _, other = _WHERE[name].partition(":")

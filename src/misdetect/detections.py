@@ -232,6 +232,14 @@ class Detections(_BoxSet):
         return cls(_numpy(target.boxes), scores, labels)
 
     @classmethod
+    def of_whole_image(cls, scores: ArrayLike, width: int, height: int) -> "Detections":
+        """What a classifier says, as detections: ``scores`` ``[C]`` in [0, 1], one per class, each with a box around
+        the whole image of ``width`` × ``height`` pixels."""
+        column = _numpy(scores).reshape(-1)
+        boxes = np.tile(np.array([0.0, 0.0, width, height]), (len(column), 1))
+        return cls(boxes, column, np.arange(len(column)))
+
+    @classmethod
     def from_coco(cls, results: Iterable[Mapping[str, Any]], label_of: Mapping[int, int]) -> "Detections":
         """From COCO result records of one image; ``label_of`` maps category ids to label indices."""
         records = list(results)
@@ -294,6 +302,8 @@ class Said(Detections):
 
 PRESENT = ("intact", "damaged")
 """States of a part that is there; a part in any other state is no object to be found."""
+STATES = (*PRESENT, "absent", "occluded")
+"""The states of parts in DelftBikes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -40,6 +40,20 @@ def read_regular(path: Path | str, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
+def check_writable(path: Path) -> None:
+    """Refuse, before anything is computed, a path where no file can be written: no folder, or no regular file there."""
+    if not path.parent.is_dir():
+        raise BadSpec(f"{path} cannot be written: there is no folder {path.parent}.")
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # links in a circle, a name that no file can have
+        raise BadSpec(f"{path} cannot be written: {getattr(error, 'strerror', error)}.") from None
+    if not regular:
+        raise BadSpec(f"{path} is no regular file, and only those are written; choose another name.")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path``: after a crash there is the old file or the new one, nothing between."""
     with whole_file(path) as file:
@@ -49,8 +63,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which becomes ``path`` when the block ends and vanishes when it fails."""
-    if path.exists() and not path.is_file():
-        raise BadSpec(f"{path} is no regular file, and only those are written; choose another name.")
+    check_writable(path)
     temporary = path.with_name(f".{path.name}.writing")
     try:
         with open(temporary, "wb", opener=_plainly) as file:

@@ -11,11 +11,15 @@ import numpy as np
 from hotcoco import mask as coco_mask
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.boxes import Bools
+from misdetect.boxes import Bools, Ints
 from misdetect.errors import BadArray
 
 Segment = list[list[float]] | dict[str, Any] | Bools | None
 """COCO polygons, COCO RLE (``{"size": [h, w], "counts": ...}``, plain or compressed), a bool array, or nothing."""
+
+
+MOST_PIXELS = 1 << 28
+"""Of the largest mask that is decoded: more than three times as many as of the largest image that is read."""
 
 
 def _owned(mask: NDArray[Any]) -> Bools:
@@ -85,6 +89,8 @@ class Masks(Sequence[Bools]):
         return np.stack(list(self))
 
     def _decode(self, segment: Segment) -> Bools:
+        if self.height * self.width > MOST_PIXELS:
+            raise BadArray(f"A mask of {self.width}x{self.height} pixels is more than memory is given for.")
         if isinstance(segment, np.ndarray):
             if segment.shape != (self.height, self.width):
                 raise BadArray(f"Expected a mask of shape [{self.height}, {self.width}]. Got {list(segment.shape)}.")
@@ -113,7 +119,7 @@ class Masks(Sequence[Bools]):
             size = segment.get("size")
             if size is None or list(size) != [self.height, self.width]:
                 raise BadArray(f"Expected a mask of size [{self.height}, {self.width}]. Got {size}.")
-            return segment
+            return checked_runs(segment)
         reach = 2 * max(self.height, self.width)  # rasterising costs memory along every edge, also outside the image
         for polygon in segment:
             points = np.asarray(polygon, dtype=np.float64)
@@ -123,3 +129,47 @@ class Masks(Sequence[Bools]):
                     f"Got {points.size} numbers, the largest {np.abs(points).max():g}."
                 )
         return [polygon for polygon in segment if len(polygon) >= 6]  # a point or a line covers no pixel
+
+
+def checked_runs(segment: dict[str, Any]) -> dict[str, Any]:
+    """COCO run lengths, if they are whole numbers from 0 on and cover no more than they say there is. The library that
+    decodes them trusts them: it would write, or reserve memory, beyond the image."""
+    size, counts = segment.get("size"), segment.get("counts")
+    if not isinstance(size, list) or len(size) != 2 or set(map(type, size)) != {int} or min(size) < 0:
+        raise BadArray(f"Expected a mask's size as height and width. Got {size!r:.60}.")
+    pixels = size[0] * size[1]
+    if pixels > MOST_PIXELS:
+        raise BadArray(f"A mask of {size[1]}x{size[0]} pixels is more than memory is given for.")
+    if isinstance(counts, (str, bytes)):
+        runs = _uncompressed(counts)
+    elif isinstance(counts, list) and set(map(type, counts)) <= {int} and max(counts, default=0) <= pixels:
+        runs = np.array(counts, dtype=np.int64)
+    else:
+        raise BadArray(
+            f"Expected a mask's run lengths as whole numbers of at most {pixels} pixels. Got {counts!r:.60}."
+        )
+    if len(runs) > pixels + 2 or runs.min(initial=0) < 0 or runs.max(initial=0) > pixels or runs.sum() > pixels:
+        raise BadArray(
+            f"Expected a mask's run lengths from 0 on that cover at most {pixels} pixels. Got {len(runs)} others."
+        )
+    return segment
+
+
+def _uncompressed(counts: str | bytes) -> Ints:
+    """Run lengths of COCO's compressed text: five bits a character, from the lowest on; from the fourth run on each is
+    the difference to the one before the last."""
+    text = counts.encode("utf-8", "surrogatepass") if isinstance(counts, str) else counts
+    digits = np.frombuffer(text, dtype=np.uint8).astype(np.int64) - 48
+    last = np.flatnonzero(digits & 32 == 0)
+    first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
+    if ((digits < 0) | (digits > 63)).any() or (len(digits) and (not len(last) or last[-1] != len(digits) - 1)):
+        raise BadArray(f"Expected a mask's compressed run lengths. Got {counts!r:.60}.")
+    if (last - first > 6).any():  # 35 bits are more than any image has pixels
+        raise BadArray(f"Expected a mask's run lengths of at most seven characters each. Got {counts!r:.60}.")
+    if not len(digits):
+        return digits
+    place = np.arange(len(digits)) - np.repeat(first, last - first + 1)
+    runs = np.add.reduceat((digits & 31) << 5 * place, first)
+    runs = np.where(digits[last] & 16, runs - (1 << 5 * (last - first + 1)), runs)  # the highest bit is the sign
+    runs[1::2], runs[2::2] = np.cumsum(runs[1::2]), np.cumsum(runs[2::2])
+    return runs

@@ -5,7 +5,10 @@ them, and one that nobody reads is an error, so that a misspelt option never pas
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TypeVar
 
 from misdetect.errors import BadSpec
@@ -20,7 +23,8 @@ class Spec:
     """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
 
     ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
-    for them again, which would cost a request.
+    for them again, which would cost a request. ``counted`` is the file in which a run counts its requests where they
+    are ``limited``, so that those are counted too which are made while it is loaded.
     """
 
     text: str
@@ -28,6 +32,8 @@ class Spec:
     target: str
     options: dict[str, str]
     known_names: tuple[str, ...] | None = None
+    counted: Path | None = None
+    limited: bool = False
     _taken: set[str] = field(default_factory=set)
 
     @classmethod
@@ -36,7 +42,7 @@ class Spec:
         head, *rest = _OPTION.split(text.strip())
         scheme, colon, target = head.partition(":")
         if not colon or not scheme:
-            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.")
+            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
         if target.startswith("//"):
             target = head
         options: dict[str, str] = {}
@@ -65,9 +71,47 @@ class Spec:
         except ValueError:
             raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None
 
+    def instead(self, name: str, value: object) -> str:
+        """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
+        head, *rest = _OPTION.split(self.text.strip())
+        kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
+        return ",".join([head, *kept, f"{name}={value}"])
+
     def finish(self) -> None:
         """Raise if an option was given that nobody took."""
         unknown = sorted(set(self.options) - self._taken)
         if unknown:
             known = ", ".join(sorted(self._taken)) or "none"
-            raise BadSpec(f"{self.text!r}: unknown option {unknown[0]!r} (known: {known}).")
+            meant = did_you_mean(unknown[0], self._taken)
+            raise BadSpec(f"{self.text!r}: unknown option {unknown[0]!r} (known: {known}).{meant}")
+
+    def misspelt(self) -> str | None:
+        """The sentence for an option that nobody has read so far, and that looks like one that was looked for in vain:
+        what a reader complains of then, it complains of for that reason."""
+        missed = self._taken - set(self.options)
+        for name in sorted(set(self.options) - self._taken):
+            if meant := did_you_mean(name, missed):
+                return f"{self.text!r}: unknown option {name!r}.{meant}"
+        return None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ " Did you mean …?" with the one of ``known`` that ``word`` looks like; empty where none does."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.75)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+_FILES = {
+    ".onnx": "onnx:{},decoder=NAME",
+    ".json": "coco:{}",
+    ".yaml": "yolo:{}",
+    ".yml": "yolo:{}",
+    ".py": "python:{}:NAME",
+}
+
+
+def _meant_file(text: str) -> str:
+    """What the name of a file or folder alone was probably meant for."""
+    name = _OPTION.split(text.strip())[0]
+    meant = "folder:{}" if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower(), "")
+    return f" Did you mean {meant.format(name)!r}?" if meant else ""

@@ -5,6 +5,7 @@ This runs what it names: it is meant for code that the user wrote or trusts, unl
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
@@ -13,6 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from misdetect.errors import BadSpec, DetectorFailed, MisdetectError
+from misdetect.files import read_regular
+
+_LARGEST = 64 << 20
 
 
 def resolve(target: str, where: str) -> tuple[Callable[..., Any], str]:
@@ -45,9 +49,13 @@ def resolve(target: str, where: str) -> tuple[Callable[..., Any], str]:
 
 
 def _import_file(path: Path, where: str) -> ModuleType:
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     if not path.is_file():
         raise BadSpec(f"{where!r}: there is no file {path.name!r} in {str(path.parent)!r}.")
+    try:
+        read_regular(path, _LARGEST)
+    except OSError as error:
+        raise BadSpec(f"{where!r}: {path} cannot be read: {error.strerror}.") from None
     # Registered under a name of its own, so that two files called the same do not become one module.
     name = f"misdetect_user_{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     if name in sys.modules:

@@ -63,8 +63,8 @@ def test_the_document_and_the_figures(run, three, tmp_path):
     assert differing["detector.spec"] == ["zoo:a", "zoo:b", "zoo:c"]
     assert document["settings"]["settings.loc"] == 0.5
     assert json.loads((out / "compare.json").read_text()) == document
-    assert sorted(path.name for path in out.iterdir()) == ["compare.html", "compare.json", "compare.png"]
-    assert cv2.imread(str(out / "compare.png")).shape[1] > 600
+    assert sorted(path.name for path in out.iterdir()) == ["compare.html", "compare.json", "rates.png", "shares.png"]
+    assert cv2.imread(str(out / "rates.png")).shape[1] > 600
     page = (out / "compare.html").read_text()
     assert "<script src=" not in page, "nothing is loaded from elsewhere"
     assert run("compare", *three, "--out", out, "--json")[1] == said, "the same runs, the same bytes"
@@ -124,7 +124,7 @@ def test_in_python_it_is_an_object_that_says_what_it_found(three, tmp_path):
     assert page.count("<tr>") == 1 + len(rows)
     assert f"<td>{rates[0]:.3f} (" in page
     drawn = found.figures(tmp_path / "drawn")
-    assert [path.name for path in drawn] == ["compare.png", "compare.html"]
+    assert [path.name for path in drawn] == ["shares.png", "rates.png", "compare.html"]
     assert all(path.is_file() for path in drawn)
 
 

@@ -9,14 +9,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from attack_toys import __file__ as toys
+from attack_toys import data as tiles
 from cli_world import finish, start
 from fuzz_runs import GUIDED, document
 
 import misdetect as md
 from misdetect import cli
 from misdetect.cli import VERBS
+from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
+
+BIKES = ["--detector", "glassbox:hallucinate/rate=.5,data=bikes:val,count=3", "--data", "bikes:val,count=3"]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +31,7 @@ def runs(tmp_path_factory):
     document(*GUIDED, "--queries", 60, "--out", folder / "fuzz", "--pictures", "0")
     for fault, name in (("sink", "one"), ("shift", "two")):
         md.explain(f"glassbox:{fault}/class=chair,data=rooms:val,count=8", "rooms:val,count=8", out=folder / name)
+    export_coco(tiles(3), folder / "tiles")
     return folder
 
 
@@ -35,9 +41,12 @@ def commands(world, runs, tmp_path):
     results = tmp_path / "results.json"
     results.write_text(json.dumps(world.expected))
     fuzz, new = runs / "fuzz", tmp_path / "new"
+    attacked = ["--detector", f"python:{toys}:Tiles", "--data", f"coco:{runs / 'tiles' / 'instances.json'}"]
     return {
+        "attack": ["attack", *attacked, "--steps", "3", "--ladder", "2", "--transfer", "none", "--out", new],
         "checkup": ["checkup", *GLASS, "--out", new],
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
+        "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
         "data": ["data", world.data],
         "detect": world.detect(tmp_path / "out.json"),
         "detectors": ["detectors"],
@@ -51,6 +60,7 @@ def commands(world, runs, tmp_path):
         "scan": ["scan", *GLASS, "--pairs", "1", "--step", "40", "--out", new, "--pictures", "0"],
         "score": ["score", "--truth", world.data, "--predictions", str(results)],
         "show": ["show", runs / "one"],
+        "verify": ["verify", *BIKES, "--out", new, "--pictures", "0"],
         "zoo": ["zoo"],
     }
 
@@ -95,10 +105,46 @@ BAD = {
     "no such factory": ["detect", "--detector", "python:absent_module:f", "--data", "coco:x", "--out", "o.json"],
     "no such folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "absent/o.json"],
     "out is a folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "."],
+    "no such cell": [
+        "confusion",
+        "--detector",
+        "zoo:yolox",
+        "--data",
+        "rooms:val",
+        "--out",
+        "o",
+        "--cell",
+        "chair,spoon",
+    ],
+    "no such policy": [
+        "confusion",
+        "--detector",
+        "zoo:yolox",
+        "--data",
+        "rooms:val",
+        "--out",
+        "o",
+        "--policy",
+        "worst",
+    ],
     "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
+    "attack beyond all colours": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "256"],
+    "attack by less than nothing": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "-1"],
+    "attack on no such loss": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--losses", "cls,obj"],
+    "attack nowhere": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--where", "there"],
+    "attack on a black box": ["attack", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val"],
     "no run to replay": ["replay", "absent", "insertion/1"],
     "no run to export": ["export", "absent", "--out", "o"],
     "no runs to compare": ["compare", "absent", "gone"],
+    "no states to verify": [
+        "verify",
+        "--detector",
+        "glassbox:none,data=rooms:val,count=2",
+        "--data",
+        "rooms:val,count=2",
+    ],
+    "no such predictions": ["verify", "--detector", "predictions:absent.json", "--data", "bikes:val,count=2"],
+    "no state is missing": ["verify", *BIKES, "--missing", ""],
     "no pool without masks": ["pool", "--data", "coco:absent.json", "--out", "o"],
 }
 
@@ -162,7 +208,7 @@ def test_help_waits_for_no_library_that_only_a_verb_needs():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert "misdetect.cli" in loaded
-    assert not loaded & {"pyarrow", "duckdb", "cv2", "scipy", "torch", "httpx", "onnxruntime", "PIL"}
+    assert not loaded & {"pyarrow", "duckdb", "cv2", "scipy", "torch", "httpx", "onnxruntime", "PIL", "matplotlib"}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +258,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("verb", ["detect", "doctor", "explain", "checkup", "scan"])
+@pytest.mark.parametrize("verb", ["attack", "checkup", "confusion", "detect", "doctor", "explain", "scan"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"
@@ -223,7 +269,7 @@ def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path,
     assert not out.exists()
 
 
-@pytest.mark.parametrize("verb", ["detect", "explain", "checkup"])
+@pytest.mark.parametrize("verb", ["confusion", "detect", "explain", "checkup"])
 def test_broken_images_are_bad_input(run, world, tmp_path, verb):
     for photo in world.folder.glob("*.png"):
         photo.write_bytes(b"torn")

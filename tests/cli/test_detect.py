@@ -82,7 +82,7 @@ def test_images_on_which_the_detector_fails_are_counted_and_the_others_kept(worl
     code, out, err = run(*world.detect(place / "r.json", "--json"))
     assert (code, json.loads(out)["failed"]) == (0, 1)
     assert "1 of 6 cases failed" in err
-    assert "the first, 15: detector-failed" in err
+    assert "the first, 5.png: detector-failed" in err
     assert json.loads((place / "r.json").read_text()) == world.expected[:5]
 
 

@@ -113,6 +113,7 @@ WARNINGS: dict[str, tuple[Change, str, int, int]] = {
     "wholly outside": (record(3, bbox=[700, 10, 5, 5]), "box-outside", 1, 11),
     "over the edge": (record(3, bbox=[600, 10, 42.5, 5]), "box-over-edge", 1, 12),
     "no area": (record(3, bbox=[60, 10, 0, 5]), "box-without-area", 1, 12),
+    "a slip of the mouse": (record(3, bbox=[60, 10, 1, 2]), "box-tiny", 1, 12),
     "ids are words": (record(3, id="x"), "annotation-id-not-a-number", 12, 12),
 }
 

@@ -130,7 +130,7 @@ def test_box_only_file_without_id_area_or_crowd_loads(tmp_path: Path) -> None:
     records = [{k: v for k, v in r.items() if k != "id"} for r in document()["annotations"]]
     dataset = load_data(write(tmp_path, document(annotations=records)))
     first, second = dataset
-    assert (first.id, first.image_id, first.truth.masks) == ("7", 7, None)
+    assert (first.id, first.image_id, first.truth.masks) == ("b.jpg", 7, None)
     assert second.truth.boxes.tolist() == [[5, 6, 25, 36], [30, 10, 40, 20]]
     assert second.truth.areas.tolist() == [600, 100]
     assert [dataset.names[i] for i in second.truth.labels] == ["person", "dog"]

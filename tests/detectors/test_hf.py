@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.candidates import Reason
-from misdetect.detectors.hf.detector import transformers_package, wrap
+from misdetect.detectors.hf.detector import wrap
+from misdetect.detectors.hf.folder import transformers_package
 from misdetect.detectors.hf.trace import choose
 from misdetect.errors import BadSpec, DetectorFailed
 from misdetect.protocols import level

@@ -11,9 +11,10 @@ from hf_models import build, images
 from safetensors.torch import load_file, save_file
 
 from misdetect.detectors import load_detector
-from misdetect.detectors.hf.detector import transformers_package, wrap
+from misdetect.detectors.hf.detector import wrap
+from misdetect.detectors.hf.folder import transformers_package
 from misdetect.detectors.hf.input import Input, parse_size, read_input
-from misdetect.errors import BadSpec, BadWeights
+from misdetect.errors import BadData, BadSpec, BadWeights, MissingExtra
 
 torch.set_num_threads(1)
 
@@ -128,7 +129,7 @@ def test_weights_that_are_missing(copied):
 def test_a_cut_off_weights_file(copied):
     path = copied / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(BadWeights, match="cannot be loaded as DeformableDetrForObjectDetection"):
+    with pytest.raises(BadWeights, match=r"model\.safetensors is not a readable safetensors file"):
         load_detector(f"hf:{copied}")
 
 
@@ -141,16 +142,16 @@ def test_a_folder_without_weights(copied):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("{", "not readable JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "model_type is None"),
         ('{"model_type": "bert"}', "model_type is 'bert'; supported are detr"),
         ('{"model_type": ["detr"]}', "supported are detr"),
-        ("[" * 100_000, "not readable JSON"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_broken_configuration(copied, content, complaint):
     (copied / "config.json").write_text(content)
-    with pytest.raises(BadSpec, match=complaint):
+    with pytest.raises((BadSpec, BadData), match=complaint):
         load_detector(f"hf:{copied}")
 
 
@@ -166,25 +167,84 @@ def test_code_that_comes_with_a_model_is_not_run(copied):
     assert len(load_detector(f"hf:{copied}").detect(images(1))) == 1
 
 
-def test_kernels_that_a_configuration_names_are_refused(copied):
-    edit(copied / "config.json", attn_implementation="someone/kernels")
-    with pytest.raises(BadWeights, match="names code to be fetched"):
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"attn_implementation": "someone/kernels"},
+        {"_attn_implementation": "flash_attention_2"},  # looked for on the hub where it is not installed
+        {"backbone_config": {"model_type": "resnet", "_attn_implementation": {"": "someone/kernels"}}},
+        {"quantization_config": {"quant_method": "fp8"}},
+        {"fusion_config": {"patch_embeddings": True}},
+    ],
+    ids=lambda entry: next(iter(entry)),
+)
+def test_what_would_fetch_kernels_or_load_other_packages_is_refused(copied, entry):
+    edit(copied / "config.json", **entry)
+    with pytest.raises(BadWeights, match="is refused"):
         load_detector(f"hf:{copied}")
 
 
-def test_a_local_folder_never_contacts_the_hub(copied, monkeypatch):
+@pytest.fixture
+def asked(monkeypatch):
+    """What was asked of the network, which is not there."""
     asked = []
 
     def refused(*arguments, **options):
         asked.append(arguments)
         raise OSError("no network")
 
-    monkeypatch.setattr("socket.socket.connect", refused)
-    monkeypatch.setattr("socket.getaddrinfo", refused)
-    edit(copied / "config.json", use_pretrained_backbone=True, backbone="microsoft/resnet-50")
-    with contextlib.suppress(BadWeights):  # a backbone by name cannot be had; what counts is that nobody was asked
+    for function in ("socket.socket.connect", "socket.getaddrinfo", "socket.create_connection"):
+        monkeypatch.setattr(function, refused)
+    return asked
+
+
+def test_a_local_folder_never_contacts_the_hub(copied, asked):
+    edit(copied / "config.json", _name_or_path="facebook/detr-resnet-50", transformers_version="99.0")
+    assert len(load_detector(f"hf:{copied}").detect(images(1))) == 1
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"use_pretrained_backbone": True, "use_timm_backbone": True, "backbone": "resnet50", "backbone_config": None},
+        {"use_pretrained_backbone": True, "backbone": "microsoft/resnet-50"},
+        {"backbone_config": {"model_type": "timm_backbone", "backbone": "hf_hub:someone/model"}},
+        {"backbone_config": {"model_type": "someone/model"}},
+    ],
+    ids=lambda entry: str(entry.get("backbone") or entry["backbone_config"]["model_type"]),
+)
+def test_a_backbone_by_name_is_not_fetched(copied, asked, entry):
+    edit(copied / "config.json", **entry)
+    with contextlib.suppress(
+        BadWeights, MissingExtra
+    ):  # it may not fit, or need timm; what counts is that nobody was asked
         load_detector(f"hf:{copied}")
     assert not asked
+
+
+def test_other_files_of_a_folder_are_not_looked_at(copied, asked):
+    """An adapter's base model, a pickle, processors and tokenizers with code."""
+    adapter = {"base_model_name_or_path": "someone/model", "auto_mapping": {"parent_library": "evil"}}
+    code = {"auto_map": {"AutoProcessor": "evil.Model"}, "processor_class": "evil.Model"}
+    files = {"adapter_config.json": adapter, "tokenizer_config.json": code, "processor_config.json": code}
+    for name, content in files.items():
+        (copied / name).write_text(json.dumps(content))
+    (copied / "evil.py").write_text("raise SystemExit('it ran')\n")
+    (copied / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
+    assert len(load_detector(f"hf:{copied}").detect(images(1))) == 1
+    assert not asked
+
+
+@pytest.mark.parametrize("shard", ["../model.safetensors", "/etc/passwd", "evil.bin", "", "a/b.safetensors"])
+def test_an_index_names_files_beside_it_only(copied, shard):
+    (copied / "model.safetensors").rename(copied / "model-1.safetensors")
+    index = copied / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": {"a": "model-1.safetensors"}}))
+    assert len(load_detector(f"hf:{copied}").detect(images(1))) == 1
+    index.write_text(json.dumps({"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": shard}}))
+    with pytest.raises(BadWeights, match="files beside it"):
+        load_detector(f"hf:{copied}")
 
 
 def test_names_can_be_replaced_and_must_fit(saved, tmp_path):

@@ -17,6 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 SECONDS = 20
+"""Of processor time that a command may take."""
+PATIENCE = 120
+"""Seconds after which a command that does nothing hangs."""
 MEMORY = 4 << 30
 """Bytes that a command may reserve beyond what this process has."""
 LONGEST = 4_000
@@ -51,8 +54,14 @@ class Case:
         return f"{self.kind}: {self.name}"
 
     def as_json(self) -> "Case":
-        """The same with ``--json``."""
-        return replace(self, name=f"{self.name} --json", make=lambda folder: [*self.make(folder), "--json"])
+        """The same with ``--json``, which is an option only before ``--``."""
+
+        def make(folder: Path) -> list[str]:
+            arguments = self.make(folder)
+            place = arguments.index("--") if "--" in arguments else len(arguments)
+            return [*arguments[:place], "--json", *arguments[place:]]
+
+        return replace(self, name=f"{self.name} --json", make=make)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ def run_case(case: Case, folder: Path) -> Said:
     try:
         arguments = case.make(work)
         before = _contents(folder)
-        code = _in_a_shell(arguments, folder, case.streams) if case.streams else _in_a_child(arguments, folder)
+        code = _in_a_shell(arguments, folder, case.streams) if case.streams else in_a_child(arguments, folder)
     finally:
         os.chdir(here)
     out, err = ((folder / name).read_bytes().decode("utf-8", "surrogateescape") for name in ("out", "err"))
@@ -112,12 +121,12 @@ def _contents(folder: Path) -> dict[str, object]:
 def prepared(arguments: list[str]) -> None:
     """Run a command that has to succeed before the one that is tried: a run to look at."""
     folder = Path.cwd().parent
-    code = _in_a_child(arguments, folder)
+    code = in_a_child(arguments, folder)
     if code:
         raise AssertionError(f"misdetect {arguments[0]} ends with {code}: {(folder / 'err').read_text()[-300:]}")
 
 
-def _in_a_child(arguments: list[str], folder: Path) -> int:
+def in_a_child(arguments: list[str], folder: Path) -> int:
     """Exit code of the command in a fork of this process, which has imported everything already."""
     from misdetect.cli import main
 
@@ -134,8 +143,10 @@ def _in_a_child(arguments: list[str], folder: Path) -> int:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it also where it is stuck outside Python
-        signal.alarm(SECONDS)
+        for limited in (signal.SIGALRM, signal.SIGXCPU):
+            signal.signal(limited, signal.SIG_DFL)  # ends it also where it is stuck outside Python
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+        signal.alarm(PATIENCE)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -174,15 +185,15 @@ def _in_a_shell(arguments: list[str], folder: Path, streams: str) -> int:
             stdout=out,
             stderr=err,
             env=environment,
-            timeout=3 * SECONDS,
+            timeout=PATIENCE,
         )
     return done.returncode
 
 
 def complaints(case: Case, said: Said, folder: Path) -> list[str]:
     """How ``said`` breaks the law; nothing where it keeps it."""
-    if said.code == -signal.SIGALRM:
-        return [f"hangs: not done after {SECONDS} s"]
+    if said.code in (-signal.SIGALRM, -signal.SIGXCPU, -signal.SIGKILL):
+        return [f"hangs: not done after {SECONDS} s of work or {PATIENCE} s"]
     if said.code < 0:
         return [f"dies of {signal.Signals(-said.code).name}: {said.err[-200:]}"]
     found = []

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from malformed_case import Case
-from malformed_files import _photos, mine
-from malformed_formats import coco, coco_document, results_document, score_command
+from malformed_world import coco, coco_document, mine, photos, results_document, score_command
 
 from misdetect.settings import Setting, settings_of
 
@@ -18,6 +17,7 @@ from misdetect.settings import Setting, settings_of
 def _settings() -> dict[str, Any]:
     from misdetect.api.checkup import CheckupSettings
     from misdetect.pools.settings import PoolSettings
+    from misdetect.studies.confusion.settings import ConfusionSettings
     from misdetect.studies.detect import DetectSettings
     from misdetect.studies.explain.settings import ExplainSettings
     from misdetect.studies.fuzz.settings import FuzzSettings
@@ -27,6 +27,7 @@ def _settings() -> dict[str, Any]:
     return {
         "checkup": CheckupSettings,
         "pool": PoolSettings,
+        "confusion": ConfusionSettings,
         "detect": DetectSettings,
         "explain": ExplainSettings,
         "fuzz": FuzzSettings,
@@ -88,6 +89,8 @@ HUGE: dict[str, tuple[str, str, int]] = {
     "detect --batch": ("detect", f"--batch={_ALL}", 0),
     "detect --queries": ("detect", f"--queries={_ALL}", 0),
     "detect --timeout": ("detect", "--timeout=1e300", 0),
+    "confusion --listed": ("confusion", f"--listed={10**12}", 0),
+    "confusion --pictures": ("confusion", f"--pictures={10**12}", 0),
     "explain --limit": ("explain", f"--limit={_ALL}", 0),
     "explain --regions": ("explain", f"--regions={10**12}", 0),
     "explain --pictures": ("explain", f"--pictures={10**12}", 0),
@@ -275,7 +278,7 @@ def spec_cases() -> Iterator[Case]:
 
         def detector(folder: Path, spec: str = spec) -> list[str]:
             out = ["--out", str(folder / "out.json"), "--no-cache"]
-            return ["detect", f"--detector={spec}", "--data", _photos(folder), *out]
+            return ["detect", f"--detector={spec}", "--data", photos(folder), *out]
 
         yield Case("specs", f"detector {spec[:60]!r} ({len(spec)})", detector, (2,), says=says)
     for spec, says in {**DATA_SPECS, **long}.items():

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from malformed_case import Case, Said, prepared
-from malformed_files import _detect, mine
-from malformed_formats import (
+from malformed_world import (
     bikes_document,
     bikes_spec,
     coco,
     coco_document,
+    detect_command,
+    mine,
     photo,
     results_document,
     score_command,
@@ -78,6 +79,8 @@ _OUTSIDE = {"a path up", "a path from the root", "a drive"}
 _LONG = {"10,000 characters"}
 _NO_FILE = {"nul", "nothing", "a lone surrogate", *_OUTSIDE, *_LONG}
 """No name of a file in a data set."""
+_FROM_THE_ROOT = {"a bracket after a backslash"}
+"""On Windows; a data set is portable, a folder is not."""
 
 
 def _named(name: str) -> dict[str, Any]:
@@ -100,6 +103,10 @@ def _explain(folder: Path, name: str) -> list[str]:
     return ["explain", "--detector", _knowing(folder, name), "--data", coco(folder, _named(name)), *how]
 
 
+def _confusion(folder: Path, name: str) -> list[str]:
+    return ["confusion", *_explain(folder, name)[1:]]
+
+
 def class_cases() -> Iterator[Case]:
     for what, word in WORDS.items():
         codes = (2,) if what in NO_TEXT else (0,)
@@ -120,6 +127,7 @@ def class_cases() -> Iterator[Case]:
         )
         yield Case("class names", f"score: {what}", lambda f, w=word: _score_named(f, w), codes)
         yield Case("class names", f"explain: {what}", lambda f, w=word: _explain(f, w), codes, ("run",))
+        yield Case("class names", f"confusion: {what}", lambda f, w=word: _confusion(f, w), codes, ("run",))
         if what not in NO_TEXT:
             yield Case("class names", f"show: {what}", lambda f, w=word: _after(f, w, "show"), (0,))
             yield Case("class names", f"ledger: {what}", lambda f, w=word: _after(f, w, "ledger"), (0,))
@@ -162,12 +170,12 @@ def _after(folder: Path, name: str, verb: str) -> list[str]:
 # Files and images
 def file_name_cases() -> Iterator[Case]:
     for what, word in WORDS.items():
-        listed = (2,) if what in _NO_FILE else (0,)
+        listed = (2,) if what in _NO_FILE | _FROM_THE_ROOT else (0,)
         yield Case("file names", f"coco: {what}", lambda f, w=word: ["data", coco(f, _called(w, f))], listed)
         yield Case(
             "file names",
             f"coco, asked about: {what}",
-            lambda f, w=word: _detect(f, coco(f, _called(w, f))),
+            lambda f, w=word: detect_command(f, coco(f, _called(w, f))),
             listed,
             ("out.json",),
         )
@@ -182,7 +190,7 @@ def file_name_cases() -> Iterator[Case]:
         yield Case(
             "file names",
             f"coco, an id: {what}",
-            lambda f, w=word: _detect(f, coco(f, _numbered(w))),
+            lambda f, w=word: detect_command(f, coco(f, _numbered(w))),
             ids,
             ("out.json",),
         )
@@ -192,12 +200,14 @@ def file_name_cases() -> Iterator[Case]:
             yield Case(
                 "file names",
                 f"folder, asked about: {what}",
-                lambda f, w=word: _detect(f, _photos_called(f, w)),
+                lambda f, w=word: detect_command(f, _photos_called(f, w)),
                 (0,),
                 ("out.json",),
             )
     yield Case("file names", "folder: not utf-8", lambda f: ["data", _photos_called(f, b"\xff\xfe")], (2,))
-    yield Case("file names", "folder, asked about: not utf-8", lambda f: _detect(f, _photos_called(f, b"\xff")), (2,))
+    yield Case(
+        "file names", "folder, asked about: not utf-8", lambda f: detect_command(f, _photos_called(f, b"\xff")), (2,)
+    )
 
 
 def _called(name: str, folder: Path) -> dict[str, Any]:

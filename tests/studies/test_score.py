@@ -138,13 +138,11 @@ def test_columns_come_back_as_they_went(tmp_path):
     opened = Opened(data)
     study = ScoreStudy(Predictions.of(path, data), opened, ScoreSettings())
     run = run_score(study, tmp_path / "run")
-    # written by several parts, in another order, they are read the same
+    # written in several parts they are read the same
     other = run_study(study, study.predictions, tmp_path / "other", flush_seconds=0).run
     other.note(left_out=0)
     assert other.table().equals(run.table())
-    parts = sorted((other.path / "parts").iterdir())
-    assert len(parts) > 3
-    parts[0].rename(parts[0].with_name("part-900000.parquet"))
+    assert len(list((other.path / "parts").iterdir())) > 3
     for each in (run, other):
         t, d, a = columns_of(each.query(f"SELECT {COLUMNS} FROM rows"), data.names, len(data))
         for before, after in zip(study.columns, (t, d), strict=True):

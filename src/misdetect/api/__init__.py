@@ -11,14 +11,16 @@ from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
 from misdetect.api.run import Run, open_run
 from misdetect.api.score import score
-from misdetect.api.studies import detect, explain, fuzz, scan
+from misdetect.api.studies import attack, confusion, detect, explain, fuzz, scan, verify
 
 __all__ = [
     "Checkup",
     "Comparison",
     "Run",
+    "attack",
     "checkup",
     "compare",
+    "confusion",
     "detect",
     "doctor",
     "explain",
@@ -29,4 +31,5 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "verify",
 ]

@@ -13,9 +13,11 @@ import pyarrow as pa
 from misdetect import report
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import reach
 from misdetect.engine import Outcome
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import BadSpec
+from misdetect.printable import printable
 from misdetect.report.page import run_page
 from misdetect.studies.contract import Document, data_of, kind_of, read_document
 from misdetect.studies.ledger import ledger
@@ -38,8 +40,9 @@ class Run:
         data: Dataset | None = None,
         outcome: Outcome | None = None,
         document: Document | None = None,
+        place: "Place | None" = None,
     ) -> None:
-        self.directory, self.outcome = directory, outcome
+        self.directory, self.outcome, self._place = directory, outcome, place
         self._data, self._document = data, document
 
     @property
@@ -98,15 +101,16 @@ class Run:
 
     def replay(self, case: str, detector: str | object | None = None, *, trust: bool = False) -> Document:
         """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same
-        happens. A run directory is data: someone's code that its spec names is only run with ``trust``."""
+        happens. A run directory is data: someone's code that its spec names is only run, and an address or a service
+        only asked, with ``trust``."""
         if detector is None:
             detector = self.directory.about["identity"]["detector"]["spec"]
             if detector is None:
                 raise BadSpec(f"{self.path} does not say which detector it was made with; name it with --detector.")
-            if not trust and "python:" in str(detector):
+            if not trust and (why := reach(str(detector))) is not None:
                 raise BadSpec(
-                    f"{self.path} was made with {detector}, which is code and would be run: name it with --detector, "
-                    "or give --trust if you know where the run comes from."
+                    f"{self.path} was made with {detector}, which {why}: name it with --detector, or give --trust if "
+                    "you know where the run comes from."
                 )
         return replay(self.directory, self.data, case, load_detector(detector))
 
@@ -114,7 +118,8 @@ class Run:
         document = self.document
         state = "" if document["finished"] else f", {document['done']} of {document['cases'] or 'some'} cases done"
         lines = [f"{self.study} of {document['detector'] or 'a detector'} on {document['data']}{state}"]
-        return "\n".join([*lines, *(f"  {sentence}" for sentence in self.sentences), f"  {self.path}"])
+        lines += [*(f"  {sentence}" for sentence in self.sentences), f"  {self.path}"]
+        return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
         title, *rest = self.__repr__().splitlines()
@@ -127,8 +132,10 @@ def open_run(path: Path | str) -> Run:
     return Run(Directory.open(path))
 
 
-def temporary_directory(owner: list[Any]) -> Path:
-    """A directory for a run that was given none; it is removed with the object that ``owner`` will hold, or at exit."""
-    folder = Path(mkdtemp(prefix="misdetect-"))
-    owner.append(lambda run: weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True))
-    return folder / "run"
+class Place:
+    """Where a run is to be: ``out``, or a temporary directory, which goes when this object does, or at exit."""
+
+    def __init__(self, out: Path | str | None) -> None:
+        self.path = Path(mkdtemp(prefix="misdetect-")) / "run" if out is None else Path(out)
+        if out is None:
+            weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Concatenate, ParamSpec, cast
 
-from misdetect.api.run import Run, temporary_directory
+from misdetect.api.run import Place, Run
 from misdetect.api.studies import DataLike, described
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
@@ -33,14 +33,11 @@ def _score(predictions: PredictionsLike, truth: DataLike, how: ScoreSettings) ->
     given = predictions.directory if isinstance(predictions, Run) else predictions
     study = ScoreStudy(Predictions.of(given, opened.whole), opened, how)
     _ = study.table  # what cannot be scored leaves no directory behind
-    owner: list[Callable[[Run], Any]] = []
-    directory = run_score(study, Path(how.out) if how.out is not None else temporary_directory(owner))
+    place = Place(how.out)
+    directory = run_score(study, place.path)
     if how.rows is not None:
         write_rows(exported(directory), Path(how.rows))
-    run = Run(directory, data=study.data, document=keep_document(directory))
-    for keep in owner:
-        keep(run)
-    return run
+    return Run(directory, data=study.data, document=keep_document(directory), place=place)
 
 
 score = _function(ScoreSettings)

@@ -5,17 +5,21 @@ A verb's file is imported when that verb is used, so that none waits for librari
 
 import io
 import os
-import signal
 import sys
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
 
-from misdetect.__main__ import ENDED
+from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, stdout_kept
-from misdetect.errors import MisdetectError
+from misdetect.detectors.catalogue import extra_of
+from misdetect.errors import MisdetectError, MissingExtra
 
 VERBS = {
+    "attack": (
+        "Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
+        "--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
+    ),
     "checkup": (
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
         "--detector zoo:yolox --data rooms:val --out checkup",
@@ -23,6 +27,10 @@ VERBS = {
     "compare": (
         "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
         "runs/yolox runs/ssd --out comparison",
+    ),
+    "confusion": (
+        "What each object was taken for: the detection confusion matrix, and what is behind its cells.",
+        "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "data": (
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
@@ -45,7 +53,7 @@ VERBS = {
         "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "export": (
-        "Write the failing images of a run of fuzz as COCO, labelled as their backgrounds are.",
+        "Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels.",
         "RUN --out failing",
     ),
     "fuzz": (
@@ -73,6 +81,10 @@ VERBS = {
         "--truth coco:instances.json --predictions results.json",
     ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
+    "verify": (
+        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    ),
     "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
 """What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
@@ -91,25 +103,21 @@ for _name, (_summary, _example) in VERBS.items():
 app.register_install_completion_command()
 
 
-class _Ended(BaseException):
-    """A signal asks the command to end; ``code`` is what it ends with."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 def main() -> None:
     """Run the command line; every failure is one sentence and an exit code (0, 1, 2, 3, 130 or 143)."""
     as_json = "--json" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
-    for number in ENDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    with stdout_kept():
-        sys.exit(_outcome(as_json))
+    signals = Signals()
+    code = 0
+    try:
+        signals.heed()
+        with stdout_kept():
+            code = _outcome(as_json)
+    except Interrupted as late:  # between what was done and this line
+        code = code or late.code
+    signals.leave(code)
 
 
 def _outcome(as_json: bool) -> int:
@@ -127,21 +135,22 @@ def _outcome(as_json: bool) -> int:
         return fail(error.kind, str(error), error.exit_code, as_json)
     except CycloptsError as error:
         return fail("usage", str(error), 2, as_json)
-    except (_Ended, KeyboardInterrupt) as ended:
-        code = ended.code if isinstance(ended, _Ended) else 130
+    except (Interrupted, KeyboardInterrupt) as ended:
+        code = ended.code if isinstance(ended, Interrupted) else 130
         return fail("interrupted", "interrupted; the same command goes on where this one stopped.", code, as_json)
     except SystemExit as error:  # nobody here does that: it was the detector
         return fail("detector-failed", f"the detector tried to end the command (exit code {error.code}).", 3, as_json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail("file", f"{where}{error.strerror or error}.", 2, as_json)
+    except MemoryError:
+        return fail("memory", "there is not enough memory for this; try fewer images (--limit) or workers.", 2, as_json)
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
+        missing = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:  # a verb that trains, say, in a base install
+            absent = MissingExtra.named("this", missing)
+            return fail(absent.kind, str(absent), absent.exit_code, as_json)
         sentence = f"{type(error).__name__}: {error}; this is a fault in misdetect, MISDETECT_TRACEBACK=1 shows where."
         return fail("fault", sentence, 2, as_json)
-
-
-def _end(number: int, frame: object) -> None:
-    """A signal is an interruption like Ctrl-C: what is finished is kept, and the exit code says which it was."""
-    raise _Ended(ENDED[signal.Signals(number)])

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from misdetect.api import compare as side_by_side
 from misdetect.cli.options import options, signed
-from misdetect.cli.shell import Document, messages, plain_table, present
+from misdetect.cli.shell import Document, plain_table, present, tell
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
 from misdetect.report.comparison import CompareSettings, check_folder
@@ -36,7 +36,7 @@ def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: 
         text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
         write_atomically(out / "compare.json", text.encode())
     for note in document["notes"]:
-        messages().print(f"note: {note}", markup=False)
+        tell(f"note: {note}")
     present(document, json, show)
 
 
@@ -46,6 +46,8 @@ def show(console: Console, document: Document) -> None:
     _show_settings(console, document, names)
     if "mechanisms" in document:
         _show_misses(console, document, names)
+    elif document["study"] == "confusion":
+        _show_confusion(console, document, names)
     else:
         console.print(_numbers(document, names))
     for path in document["pictures"]:
@@ -105,6 +107,30 @@ def _show_misses(console: Console, document: Document, names: list[str]) -> None
         console.print(f"\nObjects missed by how many of the runs: {spread}")
 
 
+def _show_confusion(console: Console, document: Document, names: list[str]) -> None:
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    if document["paired"]:
+        console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
+    table = plain_table("What became of the objects", "", *(f">{name}" for name in names), wrapped=names)
+    table.add_row("objects", *map(str, document["objects"]))
+    for name, counts in document["outcomes"].items():
+        table.add_row(name, *map(str, counts))
+    console.print(table)
+    others = [each for each in document["differences"] if each["first"] == names[0]]
+    title = f"Per 100 objects, more (+) or fewer (-) than {names[0]}; * the interval excludes 0"
+    table = plain_table(title, "", *(f">{each['second']}" for each in others))
+    for name in document["outcomes"]:
+        table.add_row(name, *(_change(each["outcomes"].get(name)) for each in others))
+    if document["paired"]:
+        table.add_row("McNemar's p of right", *(f"{each['p']:.2g}" for each in others))
+    console.print(table)
+    table = plain_table("The cells that differ most", "actual", "predicted", *(f">{name}" for name in names))
+    for cell in document["cells"][:10]:
+        table.add_row(Text(cell["actual"]), Text(cell["predicted"]), *(f"{count:g}" for count in cell["counts"]))
+    console.print(table)
+
+
 def _misses(document: Document, names: list[str]) -> Table:
     percent = f"{100 * document['resampling']['confidence']:g}"
     title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
@@ -115,7 +141,17 @@ def _misses(document: Document, names: list[str]) -> Table:
     table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
     for name, entries in document["mechanisms"].items():
         table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
+        reasons = dict.fromkeys(reason for run in runs for reason in run["reasons"].get(name, ()))
+        for reason in reasons if len(reasons) > 1 else ():
+            table.add_row(f"  {reason}", *(_part(run["reasons"].get(name, {}).get(reason, 0), run) for run in runs))
+    for kind in dict.fromkeys(kind for run in runs for kind in run["tide"]):
+        table.add_row(f"TIDE {kind}", *(_part(run["tide"].get(kind, 0), run) for run in runs))
     return table
+
+
+def _part(count: int, run: Document) -> str:
+    """``count`` of the misses of ``run``, in percent."""
+    return f"{100 * count / run['missed']:.1f}" if run["missed"] else "–"
 
 
 def _differences(document: Document, first: str) -> Table:

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from misdetect.api import detect as run
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, messages, present, remarks, unfinished, watching
-from misdetect.errors import BadSpec
+from misdetect.cli.shell import Document, present, remarks, tell, unfinished, watching
+from misdetect.engine.store import DAMAGED
+from misdetect.files import check_writable
 from misdetect.studies.contract import budget_file
 from misdetect.studies.detect import DetectSettings, coco_results, write_results
 
@@ -23,10 +24,7 @@ Interrupted or killed, the same command goes on where it stopped: what is finish
 
 
 def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given: Any) -> None:
-    if not out.parent.is_dir():
-        raise BadSpec(f"--out {out}: there is no folder {out.parent}.")
-    if out.exists() and not out.is_file():
-        raise BadSpec(f"--out {out}: this is no file; expected the name of a file to write.")
+    check_writable(out)
     partial = out.with_name(out.name + ".partial")
     with watching("detect") as progress:
         found = run(detector, data, out=partial, progress=progress, **given)
@@ -36,12 +34,13 @@ def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given:
     if found.outcome.stopped is None:
         records = coco_results(found.directory, found.data)
         write_results(out, records)
-        shutil.rmtree(partial)
         budget_file(partial).unlink(missing_ok=True)
+        shutil.rmtree(partial / DAMAGED, ignore_errors=True)
+        found.directory.discard()
         document["unknown_class"] = without = document["detections"] - len(records)
         document["detections"] = len(records)
         if without:
-            messages().print(f"note: {without} detections of classes that the data does not have were left out.")
+            tell(f"note: {without} detections of classes that the data does not have were left out.")
     present(document, json, show)
 
 

@@ -1,7 +1,8 @@
 """``misdetect detectors``: which detectors there are, what each level allows, and what to install for the rest."""
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
+from rich.text import Text
 
 from misdetect.cli.shell import Document, Json, present
 from misdetect.detectors.catalogue import catalogue
@@ -17,13 +18,9 @@ def detectors(*, json: Json = False) -> None:
 
 
 def _show(console: Console, document: Document) -> None:
-    families = Table(
-        Column("spec", overflow="fold"), "what", "level", "needs", box=None, pad_edge=False, header_style="bold"
-    )
-    for entry in document["detectors"]:
-        needs = entry["install"] or "installed"
-        families.add_row(*(_plain(cell) for cell in (entry["example"], entry["what"], entry["level"], needs)))
-    console.print(families)
+    for entry in document["detectors"]:  # a line each that can be copied as it is, however narrow the terminal
+        console.print(Text(entry["example"], style="bold"))
+        console.print(Text(f"    {entry['what']}; {entry['level']}; {entry['install'] or 'installed'}"))
     console.print()
     decoders = Table("decoder=", "reads", "preprocessing", box=None, pad_edge=False, header_style="bold")
     for entry in document["decoders"]:

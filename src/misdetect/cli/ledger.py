@@ -12,7 +12,7 @@ from rich.text import Text
 
 from misdetect.api import make_ledger
 from misdetect.cli.shell import Document, Json, present
-from misdetect.studies.ledger import COLUMNS, write_table
+from misdetect.studies.ledger import COLUMNS, check_table_file, write_table
 
 _SHOWN = 30
 _SUMMARY = (
@@ -31,6 +31,8 @@ def ledger(
 
     Without --sql the rows are counted by study, condition and outcome; --out then writes all of them.
     """
+    if out is not None:
+        check_table_file(out)
     asked = make_ledger(runs, sql) if sql is not None or out is not None else None
     if out is not None and asked is not None:
         write_table(asked, out)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching
+from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -34,6 +34,7 @@ def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter
 
 
 def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
+    kind: Any = str if _is_list(setting) else _written(setting.type)
     how = Parameter(
         name=setting.option,
         help=_help(setting),
@@ -41,8 +42,8 @@ def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Paramete
         show_default=default is not False and default is not None,
         negative=() if setting.type is bool and default is False else None,
         consume_multiple=False,
+        converter=whole_number if set(get_args(kind) or (kind,)) <= {int, NoneType} else None,
     )
-    kind: Any = str if _is_list(setting) else _written(setting.type)
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     return inspect.Parameter(
         setting.name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, how]
@@ -68,13 +69,15 @@ def _help(setting: Setting) -> str:
 def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
     """The keywords for ``settings``, from what the command line was ``given``."""
     known = {s.name: s for s in settings_of(settings)}
-    return {name: _split(value) if _is_list(known[name]) else value for name, value in given.items()}
+    return {name: _split(value, known[name]) if _is_list(known[name]) else value for name, value in given.items()}
 
 
-def _split(text: Any) -> Any:
+def _split(text: Any, setting: Setting) -> Any:
     if not isinstance(text, str):
         return text
     parts = [part.strip() for part in text.split(",")]
+    if setting.type == tuple[str, ...]:
+        return tuple(part for part in parts if part)
     if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
         return text if len(parts) == 1 else tuple(parts)
     return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)

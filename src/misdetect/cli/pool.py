@@ -8,11 +8,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from misdetect.api import pool as build
 from misdetect.cli.options import DataSpec, options, signed, values
-from misdetect.cli.shell import Document, messages, present, watching
+from misdetect.cli.shell import Document, present, tell, watching
 from misdetect.pools.settings import PoolSettings
 
 _REASONS = {
@@ -32,7 +31,7 @@ def _run(data: str, *, out: Path, json: bool = False, **given: Any) -> None:
             data, out=out, progress=lambda done, total: report(done, total, {}), **values(PoolSettings, given)
         )
     for note in built.notes:
-        messages().print(Text(f"warning: {note}"))
+        tell(f"warning: {note}")
     document = {
         "objects": len(built),
         "labels": {label: len(places) for label, places in built.by_label.items()},

@@ -7,16 +7,19 @@ only thing on stdout (sorted keys, wall-clock only under ``"timing"``); without 
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from misdetect.printable import printable, printable_values, shortened
 
 if TYPE_CHECKING:  # the engine takes longer to import than a page of help to print
     from misdetect.engine import Outcome
@@ -28,8 +31,17 @@ Json = Annotated[
         name="--json", negative=(), show_default=False, help="Print one JSON document on stdout and nothing else."
     ),
 ]
+_LONGEST = 2000
+"""Characters of a message; a stranger's name may have more."""
 Document = Mapping[str, Any]
 Show = Callable[[Console, Document], None]
+
+
+def whole_number(kind: Any, tokens: Sequence[Token]) -> int:
+    """The value of an option that is a whole number; on its own Cyclopts rounds 1.5 and takes 0x10."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", tokens[0].value):
+        raise ValueError("expected a whole number")
+    return int(tokens[0].value)
 
 
 def json_option() -> Any:
@@ -42,10 +54,31 @@ def messages() -> Console:
     return _console(stderr=True)
 
 
+class _Console(Console):
+    """One that goes on when its reader has gone (``| head``); Rich alone would end the command."""
+
+    def on_broken_pipe(self) -> None:
+        _silence(self.file)
+
+
+def _silence(stream: IO[str]) -> None:
+    """From here on ``stream`` leads nowhere, or the interpreter would complain when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def tell(sentence: str, head: str = "") -> None:
+    """Say ``sentence`` on stderr; where that is closed or full, nobody can be told."""
+    try:
+        messages().print(Text.assemble((head, "red"), shortened(printable(sentence), _LONGEST)))
+    except OSError:
+        _silence(sys.stderr)
+
+
 def _console(*, stderr: bool = False, file: TextIO | None = None) -> Console:
     """Plain where ``NO_COLOR`` is set: Rich alone would leave out colours but not bold."""
     system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Console(stderr=stderr, file=file, color_system=system, highlight=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=stderr, file=file, color_system=system, highlight=False, emoji=False, soft_wrap=True)
 
 
 def document_console() -> Console:
@@ -60,7 +93,7 @@ def present(document: Document, as_json: bool, show: Show) -> None:
         return
     console = _console()
     with console.capture() as drawn:
-        show(console, document)
+        show(console, printable_values(document))
     _write(drawn.get())
 
 
@@ -100,7 +133,8 @@ def watching(title: str) -> "Iterator[Report]":
 
         def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
             note = f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
-            bar.update(task, completed=done, total=total, note=note)
+            of = f"{counts['of']}, " if "of" in counts else ""
+            bar.update(task, completed=done, total=total or None, note=of + note)
 
         yield report
 
@@ -121,16 +155,19 @@ def remarks(outcome: "Outcome", document: Document) -> None:
         left = outcome.cases - outcome.done
         said.append(f"note: the {outcome.stopped} is spent; {left} cases are left, a larger one goes on.")
     for sentence in said:
-        messages().print(Text(sentence))
+        tell(sentence)
 
 
 def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
     """Report an error the way the user asked for and return its exit code."""
-    sentence = " ".join(sentence.split())
+    sentence = shortened(printable(" ".join(sentence.split())), _LONGEST)
     if as_json:
-        _write(json.dumps({"error": {"exit_code": code, "kind": kind, "message": sentence}}) + "\n")
-    else:
-        messages().print(Text.assemble(("misdetect: ", "red"), sentence))
+        try:
+            _write(json.dumps({"error": {"exit_code": code, "kind": kind, "message": sentence}}) + "\n")
+            return code
+        except OSError as error:
+            sentence = f"{error.filename}: {error.strerror}; {sentence}"
+    tell(sentence, "misdetect: ")
     return code
 
 
@@ -163,10 +200,12 @@ def stdout_kept() -> Iterator[None]:
 
 
 def _write(text: str) -> None:
-    """``text`` to stdout, now; a reader that has gone (``| head``) is no error."""
+    """``text`` to stdout, now; a reader that has gone (``| head``) is no error, a full disk is."""
     out = _document[-1] if _document else sys.stdout
     try:
         out.write(text)
         out.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # or the interpreter complains when it exits
+    except OSError as error:
+        _silence(out)
+        if not isinstance(error, BrokenPipeError):
+            raise OSError(error.errno, error.strerror, "stdout") from None

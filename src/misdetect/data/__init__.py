@@ -4,11 +4,13 @@ Opening reads annotations only. See docs/data.md for the formats, their options 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from misdetect.data.dataset import Dataset
+from misdetect.data.renaming import read_renaming
 from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.spec import Spec, did_you_mean
 
 
 def _coco(spec: Spec) -> Dataset:
@@ -78,5 +80,13 @@ def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[s
         return from_pairs(spec, names)
     parsed = Spec.parse(spec)
     if parsed.scheme not in SCHEMES:
-        raise BadSpec(f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(SCHEMES))}.")
-    return SCHEMES[parsed.scheme](parsed)
+        raise BadSpec(
+            f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(SCHEMES))}."
+            f"{did_you_mean(parsed.scheme, SCHEMES)}"
+        )
+    labels = parsed.take("labels", "")
+    try:
+        found = SCHEMES[parsed.scheme](parsed)
+    except BadSpec as error:
+        raise BadSpec(parsed.misspelt() or str(error)) from error
+    return found.renamed(read_renaming(Path(labels), found.names)) if labels else found

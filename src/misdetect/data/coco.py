@@ -1,4 +1,4 @@
-"""``coco:FILE[,images=DIR]``: COCO instance annotations, with or without masks.
+"""``coco:FILE[,images=DIR][,state=NAME]``: COCO instance annotations, with or without masks.
 
 Opening reads the JSON and no image. The whole file becomes columns (see ``table``); what cannot be trusted is a named
 error with file and record, what is merely odd is a counted warning. Evaluation is not here.
@@ -16,8 +16,9 @@ from misdetect.data.coco_json import POLYGONS, PolygonText, read_coco
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, DuplicateId, Malformed, NotFinite, UnknownCategory
 from misdetect.data.images import check_name
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.sanity import FARTHEST, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table
+from misdetect.detections import STATES
 from misdetect.masks import Segment
 from misdetect.picture import digest
 from misdetect.spec import Spec
@@ -27,9 +28,9 @@ _LARGEST_SIDE = 1 << 20
 
 
 def load_coco(spec: Spec) -> Dataset:
-    """Open ``coco:FILE[,images=DIR]``."""
+    """Open ``coco:FILE[,images=DIR][,state=NAME]``; ``state`` is the field that says what is known of each part."""
     path = Path(spec.target)
-    given = spec.take("images", "")
+    given, state = spec.take("images", ""), spec.take("state", "")
     spec.finish()
     document, polygons, data = read_coco(path)
     images, records = _records(document, "images", path), _records(document, "annotations", path, optional=True)
@@ -38,13 +39,15 @@ def load_coco(spec: Spec) -> Dataset:
     if not sizes.all():
         unknown = int((sizes == 0).any(axis=1).sum())
         warnings.append(Warned("no-image-size", unknown, f"{path}: read from the image files instead"))
-    objects, masks, found = _objects(records, path, image_ids, sizes, label_of, polygons)
+    objects, masks, found = _objects(records, path, image_ids, sizes, label_of, polygons, state)
     root = Path(given) if given else find_images(path, file_names)
-    table = Table(root, file_names, image_ids, sizes, objects, segment=masks)
+    # people open files, so an image is called by its file's name, unless two are called the same
+    called = file_names if len(set(file_names)) == len(file_names) else None
+    table = Table(root, file_names, image_ids, sizes, objects, segment=masks, sample_ids=called)
     return table.dataset(
         spec.text,
         names,
-        fingerprint=digest("coco", data),
+        fingerprint=digest("coco", data, state) if state else digest("coco", data),
         category_ids=category_ids,
         warnings=[*warnings, *found],
     )
@@ -85,7 +88,9 @@ def _field(records: list[Record], key: str, fits: Callable[[Any], bool], expecte
         if not fits(value):
             found = "nothing" if key not in records[row] else repr(value)[:60]
             name = f"id {records[row]['id']!r:.40}" if key != "id" and "id" in records[row] else f"record {row}"
-            raise BadRecord(f"{where}, {name}: {key!r} should be {expected}. Got {found}.")
+            others = sum(not fits(other) for other in values[row + 1 :])
+            more = f" ({others} more like it)" if others else ""
+            raise BadRecord(f"{where}, {name}: {key!r} should be {expected}. Got {found}{more}.")
     return values
 
 
@@ -141,6 +146,7 @@ def _objects(
     sizes: Ints,
     label_of: dict[int, int],
     polygons: PolygonText,
+    state: str,
 ) -> tuple[Objects, "_MaskReader | None", list[Warned]]:
     where = f"{path}: annotations"
     warnings: list[Warned] = []
@@ -174,7 +180,7 @@ def _objects(
         record=np.arange(len(records)),
         crowd=_crowd(records, where),
         areas=_areas(records, raw, where),
-        states=_states(records, where),
+        states=_states(records, where, state),
         masked=masks.masked if masks.masked.any() else None,
     )
     rows = np.flatnonzero(keep & ~orphans)
@@ -213,10 +219,10 @@ def _annotation_ids(records: list[Record], path: Path, warnings: list[Warned]) -
 
 
 def _crowd(records: list[Record], where: str) -> Bools:
-    flags = [record.get("iscrowd") or 0 for record in records]
-    if not set(flags if all(type(f) in (int, bool) for f in flags) else [None]) <= {0, 1}:
+    flags = [record.get("iscrowd") for record in records]
+    if not set(map(type, flags)) <= {int, bool, type(None)} or not set(flags) <= {0, 1, None}:
         _field(records, "iscrowd", lambda v: type(v) in (int, bool, type(None)) and v in (0, 1, None), "0 or 1", where)
-    return np.array(flags, dtype=np.bool_)
+    return np.array([flag or 0 for flag in flags], dtype=np.bool_)
 
 
 def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
@@ -229,18 +235,38 @@ def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
     except OverflowError:
         areas = np.array([np.inf])
     absent = np.array([area is None for area in given], dtype=np.bool_)
-    bad = ~absent & ~(np.isfinite(areas) & (areas >= 0)) if len(areas) == len(given) else np.ones(1, np.bool_)
+    bad = ~absent & ~((areas >= 0) & (areas <= FARTHEST**2)) if len(areas) == len(given) else np.ones(1, np.bool_)
     if bad.any():
         row = int(bad.argmax())
         raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {given[row]!r:.40}.")
     return np.where(absent, raw[:, 2] * raw[:, 3], areas)
 
 
-def _states(records: list[Record], where: str) -> tuple[str, ...] | None:
-    """States of parts, which misdetect's own export writes as ``"state"``; None unless there are any."""
-    if not any("state" in record for record in records):
-        return None
-    return tuple(_field(records, "state", lambda v: type(v) is str, "a state such as 'intact'", where))
+def _states(records: list[Record], where: str, named: str) -> tuple[str, ...] | None:
+    """States of parts, by the field ``named`` (dots lead into objects); None unless there are any. Where none is named:
+    "state", as misdetect's own export writes it, else "attributes.state", if DelftBikes' states are among its values:
+    other data may say something else by that name."""
+    for name in (named,) if named else ("state", "attributes.state"):
+        values = [_inner(record, name) for record in records]
+        if name == "attributes.state" and not named and not set(STATES) & {v for v in values if type(v) is str}:
+            continue
+        lacking = [row for row, value in enumerate(values) if type(value) is not str]
+        if lacking and (named or len(lacking) < len(values)):
+            first = records[lacking[0]].get("id")
+            raise BadRecord(
+                f"{where}: {len(lacking)} of {len(values)} annotations have no {name!r} with a state such as 'intact' "
+                f"(first: id {first!r:.40})."
+            )
+        if values and not lacking:
+            return tuple(values)
+    return None
+
+
+def _inner(record: Any, name: str) -> Any:
+    """The value of the field ``name`` of ``record``; dots lead into objects."""
+    for key in name.split("."):
+        record = record.get(key) if type(record) is dict else None
+    return record
 
 
 class _MaskReader:

@@ -4,7 +4,7 @@ A data set is a sequence of samples that knows its class names. Opening one read
 pixels when asked and keeps nothing, so memory does not grow with what has been looked at.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, overload
@@ -150,6 +150,21 @@ class Dataset(Sequence[Sample]):
         if count is None or count >= self._size:
             return self
         return self._view(range(count), count if self.part is None else None, self.part and digest(self.part, count))
+
+    def renamed(self, names: Mapping[str, str]) -> "Dataset":
+        """The same data with other names for its classes; those not in ``names`` keep theirs."""
+        new = [names.get(name, name) for name in self.names]
+        return Dataset(
+            self.spec,
+            new,
+            self._size,
+            self._sample,
+            fingerprint=digest(self.fingerprint, new),
+            category_ids=self.category_ids,
+            warnings=self.warnings,
+            limited_to=self.limited_to,
+            part=self.part,
+        )
 
     def _view(self, chosen: Sequence[int], limited_to: int | None, part: str | None) -> "Dataset":
         return Dataset(

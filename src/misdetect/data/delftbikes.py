@@ -4,6 +4,7 @@ Each image has parts by name, each with a state and a box; a missing part still 
 keyed by name, never by their order. Sizes in the file are hints only: the image's own size counts.
 """
 
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from misdetect.data.images import check_name
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import read_json
-from misdetect.detections import PRESENT
+from misdetect.detections import STATES
 from misdetect.picture import digest
 from misdetect.spec import Spec
 
@@ -47,7 +48,6 @@ PARTS: Final = (
 )
 """The 22 parts of DelftBikes, in alphabetical order."""
 
-STATES: Final = (*PRESENT, "absent", "occluded")
 _SIDES: Final = ("left", "top", "width", "height")
 
 
@@ -61,7 +61,8 @@ def load_delftbikes(spec: Spec) -> Dataset:
     if not isinstance(document, dict) or not all(isinstance(v, dict) and "parts" in v for v in document.values()):
         raise Malformed(f"{path} should map each image's file name to an object with 'parts', as DelftBikes does.")
     file_names = [check_name(name, f"{path}: image {i}") for i, name in enumerate(document)]
-    rows = [row for i, record in enumerate(document.values()) for row in _parts(record, i, file_names[i], path)]
+    every = document.values()
+    rows = [row for i, record in enumerate(document.values()) for row in _parts(record, i, file_names[i], path, every)]
     names = PARTS if parts == "delftbikes" else tuple(sorted({row[1] for row in rows}))
     label = {name: i for i, name in enumerate(names)}
     for row in rows:
@@ -96,7 +97,9 @@ def load_delftbikes(spec: Spec) -> Dataset:
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=odd)
 
 
-def _parts(record: dict[str, Any], image: int, file_name: str, path: Path) -> list[tuple[int, str, str, list[float]]]:
+def _parts(
+    record: dict[str, Any], image: int, file_name: str, path: Path, others: Collection[Any]
+) -> list[tuple[int, str, str, list[float]]]:
     """``(image, part, state, [left, top, width, height])`` of one image, parts sorted by name."""
     parts = record["parts"]
     if not isinstance(parts, dict):
@@ -108,12 +111,30 @@ def _parts(record: dict[str, Any], image: int, file_name: str, path: Path) -> li
             raise BadRecord(f"{where}: expected an object. Got {fields!r:.60}.")
         state, box = fields.get("object_state"), fields.get("absolute_bounding_box")
         if state not in STATES:
-            raise UnknownState(f"{where}: 'object_state' should be one of {', '.join(STATES)}. Got {state!r:.60}.")
-        numbers: list[Any] = [box.get(side) for side in _SIDES] if isinstance(box, dict) else [None]
-        if not all(type(x) is float or (type(x) is int and abs(x) < 1 << 62) for x in numbers):
-            raise BadRecord(f"{where}: 'absolute_bounding_box' should hold the numbers {', '.join(_SIDES)}.")
+            more = _more(others, lambda each: each.get("object_state") not in STATES)
+            raise UnknownState(
+                f"{where}: 'object_state' should be one of {', '.join(STATES)}. Got {state!r:.60}{more}."
+            )
+        numbers = _numbers(box)
+        if numbers is None:
+            more = _more(others, lambda each: _numbers(each.get("absolute_bounding_box")) is None)
+            raise BadRecord(f"{where}: 'absolute_bounding_box' should hold the numbers {', '.join(_SIDES)}{more}.")
         found.append((image, part, state, numbers))
     return found
+
+
+def _numbers(box: Any) -> list[Any] | None:
+    """Left, top, width and height; None unless all are numbers."""
+    numbers: list[Any] = [box.get(side) for side in _SIDES] if isinstance(box, dict) else [None]
+    good = all(type(x) is float or (type(x) is int and abs(x) < 1 << 62) for x in numbers)
+    return numbers if good else None
+
+
+def _more(records: Iterable[Any], is_bad: Callable[[dict[str, Any]], bool]) -> str:
+    """How many parts of all ``records`` have the same fault, where it is not only one."""
+    parts = [record["parts"] for record in records if isinstance(record["parts"], dict)]
+    count = sum(is_bad(part) for each in parts for part in each.values() if isinstance(part, dict))
+    return f" ({count} parts in all)" if count > 1 else ""
 
 
 def _size(record: dict[str, Any]) -> tuple[int, int]:

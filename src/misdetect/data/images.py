@@ -8,21 +8,26 @@ on JPEG the two are equally fast and give equal pixels.
 import io
 import os
 import struct
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from threading import Lock
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from misdetect.errors import BadImage
+from misdetect.files import open_regular
 from misdetect.picture import Pixels, digest
 
 MAX_PIXELS: Final = 80_000_000
 """Largest image that is decoded, unless the environment variable MISDETECT_MAX_PIXELS says otherwise."""
+
+LARGEST_FILE: Final = 1 << 30
+"""Bytes of the largest image file that is read."""
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 """Pillow's other readers are left out: some of them run programs (EPS), none is used for photos."""
@@ -42,6 +47,7 @@ _TURNS: Final = {
 }
 _CORRUPT = (OSError, ValueError, SyntaxError, EOFError, struct.error, IndexError, KeyError, TypeError, MemoryError)
 _pillow_limit = Lock()
+warnings.filterwarnings("ignore", module=r"PIL\.")  # what is wrong with a file is said here, or does not matter
 
 
 class ImageMissing(BadImage):
@@ -90,7 +96,10 @@ def check_name(file_name: object, where: str) -> str:
 
 def inside(path: Path, root: Path) -> Path:
     """``path`` with links resolved, if that is still below ``root``; else ``ImageOutside``."""
-    real, top = path.resolve(), root.resolve()
+    try:
+        real, top = path.resolve(), root.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a name too long for any file
+        raise ImageCorrupt(f"{path} cannot be found: {error}.") from None
     if not real.is_relative_to(top):
         raise ImageOutside(f"{path} leads out of its image folder {root}; put the file itself there.")
     return real
@@ -107,6 +116,9 @@ def list_images(folder: Path) -> list[str]:
             for name in files
             if os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
         ]
+    for name in found:
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):  # bytes that are no UTF-8
+            raise ImageOutside(f"{folder} holds {name!r:.80}, whose name is not valid Unicode; rename it.")
     return sorted(found)
 
 
@@ -166,36 +178,28 @@ class FileSource:
 
     def key(self) -> str:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
-        data = _bytes(inside(self.path, self.root))
+        with open_image(inside(self.path, self.root)) as file:
+            data = file.read()
         with _opened(self.path, data, None) as image:
             against_exif = _turn(image, None) != _turn(image, self.size)
         return digest(data, "as stored") if against_exif else digest(data)
 
 
-def _bytes(path: Path) -> bytes:
+def open_image(path: Path) -> BinaryIO:
+    """The bytes of an image file, to be read; a ``BadImage`` where it is no file, or one without end."""
     try:
-        return path.read_bytes()
+        return open_regular(path, LARGEST_FILE)
     except FileNotFoundError:
         raise ImageMissing(f"{path} does not exist; check the image folder in the data spec.") from None
-    except OSError as error:
-        raise ImageCorrupt(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise ImageCorrupt(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
 @contextmanager
 def _opened(path: Path, data: bytes | None, max_pixels: int | None) -> Iterator[Image.Image]:
     """The image with only its header read, refused if it is too large."""
     limit = pixel_limit() if max_pixels is None else max_pixels
-    try:
-        image = _identify(path if data is None else io.BytesIO(data), limit)
-    except FileNotFoundError:
-        raise ImageMissing(f"{path} does not exist; check the image folder in the data spec.") from None
-    except Image.DecompressionBombError as error:
-        raise ImageTooLarge(f"{path} is above the limit of {limit} pixels ({error}).") from error
-    except UnidentifiedImageError:
-        raise ImageCorrupt(f"{path} is not an image that can be read ({', '.join(FORMATS)}).") from None
-    except _CORRUPT as error:
-        raise ImageCorrupt(f"{path} cannot be read as an image: {error}.") from error
-    with image:
+    with open_image(path) if data is None else io.BytesIO(data) as file, _header(path, file, limit) as image:
         width, height = image.size
         if width * height > limit:
             raise ImageTooLarge(
@@ -204,7 +208,18 @@ def _opened(path: Path, data: bytes | None, max_pixels: int | None) -> Iterator[
         yield image
 
 
-def _identify(file: Path | io.BytesIO, limit: int) -> Image.Image:
+def _header(path: Path, file: BinaryIO, limit: int) -> Image.Image:
+    try:
+        return _identify(file, limit)
+    except Image.DecompressionBombError as error:
+        raise ImageTooLarge(f"{path} is above the limit of {limit} pixels ({error}).") from error
+    except UnidentifiedImageError:
+        raise ImageCorrupt(f"{path} is not an image that can be read ({', '.join(FORMATS)}).") from None
+    except _CORRUPT as error:
+        raise ImageCorrupt(f"{path} cannot be read as an image: {error}.") from error
+
+
+def _identify(file: BinaryIO, limit: int) -> Image.Image:
     """Pillow's own limit is global and lower than some users need; it is lifted only for the time of one open."""
     if Image.MAX_IMAGE_PIXELS is None or limit <= Image.MAX_IMAGE_PIXELS:
         return Image.open(file, formats=FORMATS)

@@ -25,16 +25,24 @@ Where = Callable[[int], str]
 MANY = 0.1
 """Share of boxes that must look wrong before the coordinates as a whole are called wrong."""
 NEARLY_ALL = 0.99
+TINY = 2
+"""Pixels of both sides up to which a box is probably a slip of the mouse."""
+FARTHEST = 1e9
+"""Pixels: larger coordinates are not believed, since their products would overflow."""
 FAR = 0.1
 """How far over the edge, as a share of the image's side, a box must reach to count as evidence."""
 
 
 def check_numbers(raw: Floats, where: Where) -> None:
-    """Refuse NaN, infinity and negative sizes in ``raw`` ``[N, 4]``, whose last two columns are width and height."""
+    """Refuse NaN, infinity, absurd numbers and negative sizes in ``raw`` ``[N, 4]``: x, y, width, height."""
     bad = ~np.isfinite(raw).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
         raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} is not finite; repair or remove it.")
+    bad = (np.abs(raw) > FARTHEST).any(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} lies beyond any image; repair or remove it.")
     bad = (raw[:, 2:] < 0).any(axis=1)
     if bad.any():
         row = int(bad.argmax())
@@ -106,8 +114,11 @@ def odd_boxes(boxes: Floats, sizes: Floats, where: Where, *, tolerance: float = 
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     gone = known & ((boxes[:, :2] >= sizes) | (boxes[:, 2:] <= 0)).any(axis=1) & ~empty
     over = known & ~gone & ((boxes[:, :2] < -tolerance) | (boxes[:, 2:] > sizes + tolerance)).any(axis=1)
+    in_pixels = (sizes > TINY).all(axis=1)
+    small = ~empty & ~gone & in_pixels & (boxes[:, 2:] - boxes[:, :2] <= TINY).all(axis=1)
     found = []
-    for kind, rows in (("box-outside", gone), ("box-over-edge", over), ("box-without-area", empty)):
+    kinds = (("box-outside", gone), ("box-over-edge", over), ("box-without-area", empty), ("box-tiny", small))
+    for kind, rows in kinds:
         if rows.any():
             row = int(rows.argmax())
             text = ", ".join(f"{value:.6g}" for value in boxes[row])

@@ -17,6 +17,7 @@ from misdetect.files import LARGEST, read_regular
 _MAX_YAML: Final = 1 << 20
 _MAX_DEPTH: Final = 64
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times as fast
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -42,7 +43,7 @@ def parse(data: bytes, path: Path) -> Any:
     try:
         content = json.loads(data)
     except RecursionError:
-        raise Malformed(f"{path} is nested too deeply to be an annotation file.") from None
+        raise Malformed(f"{path} is not valid JSON that anybody needs: it is nested too deeply.") from None
     except ValueError as error:  # also a number of thousands of digits, or text that is not UTF-8
         raise Malformed(f"{path} is not valid JSON: {error}.") from None
     # a surrogate is written as \ud800, or as bytes that start with ED: hardly a file needs the closer look
@@ -70,6 +71,13 @@ def parse_yaml(data: bytes, path: Path) -> Any:
         raise Malformed(f"{path} is not valid yaml: {(str(error).splitlines() or ['no reason given'])[0]}.") from None
     _refuse_oddities(content, path)
     return content
+
+
+def parse_number(text: str) -> float:
+    """The number that ``text`` is in every language; a ``ValueError`` for what only Python takes for one (``1_0``)."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is not a number")
+    return float(text)
 
 
 def _refuse_oddities(content: Any, path: Path) -> None:

@@ -18,7 +18,7 @@ from misdetect.data.faults import BadMask, BadRecord, Malformed
 from misdetect.data.images import check_name, image_size, inside
 from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.data.untrusted import read_bytes
+from misdetect.data.untrusted import parse_number, read_bytes
 from misdetect.errors import BadImage
 from misdetect.masks import Segment
 from misdetect.picture import digest
@@ -40,7 +40,7 @@ class _Photo:
 
     def _side(self, root: ElementTree.Element, side: str) -> int:
         text = _text(root, f"size/{side}") or "0"
-        if not text.isdecimal() or len(text) > 7:
+        if not text.isascii() or not text.isdecimal() or len(text) > 7:
             raise BadRecord(f"{self.path}: <{side}> should be a number of pixels. Got {text!r:.60}.")
         return int(text)
 
@@ -52,7 +52,7 @@ class _Photo:
         for corner in _CORNERS:
             text = _text(node, f"bndbox/{corner}")
             try:
-                corners.append(float(text))
+                corners.append(parse_number(text))
             except ValueError:
                 raise BadRecord(
                     f"{self.path}: object {index}: <{corner}> should be a number. Got {text!r:.60}."

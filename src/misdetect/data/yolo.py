@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy
 from misdetect.data.dataset import Dataset, Warned
@@ -17,12 +16,10 @@ from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import ImageOutside, inside, list_images
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.data.untrusted import read_bytes
+from misdetect.data.untrusted import parse_number, parse_yaml, read_bytes
 from misdetect.masks import Segment
 from misdetect.picture import digest
 from misdetect.spec import Spec
-
-_MAX_YAML = 1 << 20
 
 
 def load_yolo(spec: Spec) -> Dataset:
@@ -107,7 +104,7 @@ def _numbers(line: str, where: str) -> tuple[int, Floats]:
     """Class and coordinates of one line: four for a box, an even number of at least six for a polygon."""
     words = line.split()
     try:
-        values = np.array([float(word) for word in words])
+        values = np.array([parse_number(word) for word in words])
     except ValueError:
         raise BadRecord(f"{where}: expected numbers separated by spaces. Got {line!r:.60}.") from None
     if len(values) < 5 or len(values) % 2 == 0:
@@ -136,18 +133,7 @@ def _area(polygon: Floats) -> float:
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], bytes]:
     data = read_bytes(path, what="a YOLO data.yaml")
-    if len(data) > _MAX_YAML:
-        raise Malformed(f"{path} has {len(data)} bytes; expected a short data.yaml.")
-    try:
-        # Aliases let a short yaml stand for an endless one; a data.yaml needs none.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=yaml.SafeLoader)):
-            raise Malformed(f"{path} uses yaml aliases (*name), which a data.yaml does not need; write them out.")
-        settings = yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        if isinstance(error, Malformed):
-            raise
-        first = str(error).splitlines()[0]
-        raise Malformed(f"{path} is not valid yaml: {first}.") from None
+    settings = parse_yaml(data, path)
     if not isinstance(settings, dict):
         raise Malformed(f"{path} should map 'names', 'train', 'val', … to values, as YOLO's data.yaml does.")
     return settings, data
@@ -177,8 +163,10 @@ def _images(settings: dict[str, Any], split: str, path: Path) -> tuple[list[Path
     if not entries:
         listed = ", ".join(key for key in ("train", "val", "test") if settings.get(key)) or "none"
         raise Malformed(f"{path} has no {split!r} images (it has: {listed}); choose with the option split=.")
-    here = Path(os.path.abspath(path.parent))
-    base = here / str(settings.get("path") or "")
+    here, given = Path(os.path.abspath(path.parent)), settings.get("path")
+    if given is not None and (not isinstance(given, str) or "\0" in given):
+        raise Malformed(f"{path}: 'path' should name a folder. Got {given!r:.60}.")
+    base = here / (given or "")
     if not base.is_dir():
         base = here  # yamls travel; the folder they name often does not
     files: list[Path] = []
@@ -206,10 +194,14 @@ def _entry(entry: str, base: Path, path: Path) -> list[Path]:
     for line in filter(None, map(str.strip, text.splitlines())):
         beside, below = found.parent / line, base / line
         file = beside if beside.exists() or not below.exists() else below
-        if "\0" in line or not any(file.resolve().is_relative_to(top.resolve()) for top in (base, found.parent)):
+        if "\0" in line or not any(_real(file).is_relative_to(_real(top)) for top in (base, found.parent)):
             raise ImageOutside(f"{found}: {line!r:.80} leaves the folder of the data; it must be a path inside it.")
         files.append(file)
     return files
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _label_path(image: Path) -> Path:
@@ -224,12 +216,6 @@ def _label_path(image: Path) -> Path:
 
 def _read_labels(path: Path) -> bytes | None:
     """A label file's bytes; no file means no object. A link that leads elsewhere is refused."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Malformed(f"{path} cannot be read ({error.strerror}); expected YOLO labels.") from error
     if path.is_symlink():
         inside(path, path.parent)
-    return data
+    return read_bytes(path, what="YOLO labels") if path.exists() else None

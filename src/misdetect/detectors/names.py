@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from misdetect.data.untrusted import parse, parse_yaml, read_bytes
 from misdetect.errors import BadSpec
 
 _COCO = (
@@ -48,19 +47,17 @@ def read_names(value: str, spec: str) -> tuple[str, ...]:
     path = Path(value)
     if not path.is_file():
         raise BadSpec(f"{spec!r}: names={value} is neither 'coco', 'coco91' nor a file that exists.")
-    structured = path.suffix.lower() in (".json", ".yaml", ".yml")
-    if path.stat().st_size > (_COCO_LIMIT if structured else _LIMIT):
-        raise BadSpec(f"{spec!r}: {value} has {path.stat().st_size} bytes; a file of class names is smaller.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        if path.suffix.lower() == ".json":
-            content = json.loads(text)
-        elif structured:
-            content = yaml.safe_load(text)
-        else:
-            content = [line.strip() for line in text.splitlines() if line.strip()]
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise BadSpec(f"{spec!r}: {value} cannot be read as class names: {str(error).splitlines()[0]}.") from error
+    ending = path.suffix.lower()
+    data = read_bytes(path, what="class names", largest=_COCO_LIMIT if ending == ".json" else _LIMIT)
+    if ending == ".json":
+        content = parse(data, path)
+    elif ending in (".yaml", ".yml"):
+        content = parse_yaml(data, path)
+    else:
+        try:
+            content = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
+        except UnicodeDecodeError as error:
+            raise BadSpec(f"{spec!r}: {value} cannot be read as class names: {error}.") from None
     return _names_in(content, f"{spec!r}: {value}")
 
 
@@ -72,9 +69,9 @@ def names_in_metadata(metadata: Mapping[str, str], spec: str) -> tuple[str, ...]
     where = f"{spec!r}: the names in the file's metadata"
     if len(text) > _LIMIT:
         raise BadSpec(f"{where} have {len(text)} characters; give names=FILE.")
-    for parse in (json.loads, ast.literal_eval):
+    for read in (json.loads, ast.literal_eval):
         try:
-            content = parse(text)
+            content = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         return _names_in({"names": content}, where)
@@ -90,19 +87,23 @@ def _names_in(content: Any, where: str) -> tuple[str, ...]:
         content = _indexed(content, where)
     if not isinstance(content, list | tuple) or not content:
         raise BadSpec(f"{where}: expected a list of class names. Got {type(content).__name__}.")
-    wrong = next((name for name in content if not isinstance(name, str | int | float) or name == ""), None)
-    if wrong is not None:
-        raise BadSpec(f"{where}: expected each class name to be text. Got {wrong!r}.")
+    for name in content:
+        if not isinstance(name, str | int | float) or name == "" or name != name or not _is_text(str(name)):
+            raise BadSpec(f"{where}: expected each class name to be text. Got {name!r:.60}.")
     return tuple(str(name) for name in content)
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _indexed(content: Mapping[Any, Any], where: str) -> list[Any]:
     try:
         by_index = {int(index): name for index, name in content.items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadSpec(f"{where}: expected names by number, such as {{0: 'person'}}. Got other keys.") from None
     if sorted(by_index) != list(range(len(content))):
-        found = ", ".join(map(str, sorted(by_index)[:5]))
+        found = ", ".join(str(index)[:12] for index in sorted(by_index)[:5])
         raise BadSpec(f"{where}: expected the numbers 0 to {len(content) - 1}. Got {found}.")
     return [by_index[i] for i in range(len(by_index))]
 

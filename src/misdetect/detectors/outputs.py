@@ -50,11 +50,14 @@ class Decoder(Protocol):
 
 
 class PerImage:
-    """The usual split: every output has the batch as its first axis."""
+    """The usual split: every output has the batch as its first axis. Where images are run one by one, an output may
+    also do without it."""
 
     frame: Frame
 
     def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]:
+        if count == 1:
+            return [[output if output.shape[:1] == (1,) else output[None] for output in outputs]]
         for name, output in zip(self.frame.outputs, outputs, strict=True):
             if output.ndim == 0 or output.shape[0] != count:
                 raise BadSpec(

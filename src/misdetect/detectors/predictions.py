@@ -6,11 +6,11 @@ has it, and not corners, cannot be seen in the file.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,18 @@ from numpy.typing import NDArray
 
 from misdetect.boxes import Floats, Ints, xywh_to_xyxy
 from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.sanity import FARTHEST
+from misdetect.data.untrusted import read_json
 from misdetect.detections import Detections
 from misdetect.errors import BadArray, BadData, BadSpec
-from misdetect.masks import Masks
+from misdetect.masks import Masks, checked_runs
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.spec import Spec
 
 ImageId = int | str
 _SHOWN = 5
+_AT_ONCE = 10_000
+"""Records that are in memory while the detections of a run are read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +73,24 @@ class Results:
         return self._rows.get(image_id, np.zeros(0, np.int64))
 
 
+def results_in_pieces(records: Iterable[Any], path: Path, fingerprint: str) -> Results:
+    """As ``results_of``, for more ``records`` than should be in memory at once: a few at a time become columns."""
+    left, pieces = iter(records), []
+    while some := list(islice(left, _AT_ONCE)):
+        pieces.append(results_of(some, path, fingerprint))
+    if len(pieces) < 2:
+        return pieces[0] if pieces else results_of([], path, fingerprint)
+    if len({piece.image_ids.dtype for piece in pieces}) > 1:
+        raise BadData(f"{path}: image_id is a number in some records and text in others.")
+    segments = [piece.segments or [None] * len(piece) for piece in pieces]
+    columns = (
+        np.concatenate([getattr(piece, name) for piece in pieces])
+        for name in ("image_ids", "category_ids", "boxes", "scores")
+    )
+    has_segments = any(piece.segments is not None for piece in pieces)
+    return Results(path, *columns, list(chain.from_iterable(segments)) if has_segments else None, fingerprint)
+
+
 def _plain(value: Any) -> ImageId:
     return value if isinstance(value, str) else int(value)
 
@@ -78,14 +100,7 @@ def read_results(path: str | Path) -> Results:
     width, height) and ``score``; ``bbox`` may be left out where there is a ``segmentation``.
     """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadData(f"{path} cannot be read: {error.strerror or error}.") from error
-    try:
-        records = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadData(f"{path} is not JSON: {error}.") from error
+    records, data = read_json(path, what="COCO results")
     if not isinstance(records, list):
         found = "a COCO annotation file" if isinstance(records, dict) and "annotations" in records else "no list"
         raise BadData(f"{path}: expected COCO results, a JSON list of detections. Got {found}.")
@@ -144,13 +159,15 @@ def _shown(value: Any) -> str:
 
 def _numeric(values: list[Any], kinds: str) -> NDArray[Any] | None:
     """The array, if NumPy finds its values to be of ``kinds`` (so that text and truth values are not numbers)."""
+    if bool in set(map(type, chain.from_iterable(values) if values and isinstance(values[0], list) else values)):
+        return None  # NumPy takes them for 0 and 1
     array = np.array(values) if values else np.zeros(0)
     return array if not values or array.dtype.kind in kinds else None
 
 
 def _integers(values: list[Any]) -> NDArray[Any] | None:
     array = _numeric(values, "iuf")
-    if array is None or array.ndim != 1 or not np.isfinite(array).all() or (array != np.floor(array)).any():
+    if array is None or array.ndim != 1 or not (np.abs(array) < 1 << 62).all() or (array != np.floor(array)).any():
         return None
     return array.astype(np.int64)
 
@@ -173,20 +190,20 @@ def _xywh(values: list[Any]) -> NDArray[Any] | None:
     if array is None:
         return None
     array = array.astype(np.float64).reshape(0, 4) if not values else array.astype(np.float64)
-    if array.ndim != 2 or array.shape[1] != 4 or not np.isfinite(array).all() or (array[:, 2:] < 0).any():
+    if array.ndim != 2 or array.shape[1] != 4 or not (np.abs(array) <= FARTHEST).all() or (array[:, 2:] < 0).any():
         return None
     return array
 
 
 def _boxes(path: Path, records: list[Any], segments: list[Any]) -> Floats:
     """Boxes ``[N, 4]`` x, y, width, height; from the run lengths where a record has only those, as COCO's API does."""
-    wanted = "four finite numbers x, y, width, height with width and height of at least 0"
+    wanted = "four numbers of pixels x, y, width, height with width and height of at least 0"
     bare = [i for i, record in enumerate(records) if "bbox" not in record and isinstance(segments[i], dict)]
     if bare:
         records = list(records)
         for i in bare:
             try:
-                box = np.asarray(coco_mask.to_bbox(segments[i]), dtype=np.float64).reshape(-1).tolist()
+                box = np.asarray(coco_mask.to_bbox(checked_runs(segments[i])), dtype=np.float64).reshape(-1).tolist()
             except Exception as error:
                 raise BadData(f"{path}: record {i} has a segmentation that is no COCO run length: {error}.") from error
             records[i] = {"bbox": box}
@@ -262,11 +279,11 @@ def load_predictions(spec: Spec) -> StoredPredictions:
 
 def _categories(path: str) -> dict[int, str]:
     try:
-        content = json.loads(Path(path).read_bytes())
+        content, _ = read_json(Path(path), what="COCO JSON with 'categories'")
         return {int(category["id"]): str(category["name"]) for category in content["categories"]}
-    except OSError as error:
-        raise BadData(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except BadData:
+        raise
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise BadData(
             f"{path}: expected COCO JSON with 'categories', a list of objects with 'id' and 'name'."
         ) from error
@@ -316,6 +333,8 @@ def _stored_segments(results: Results, rows: Ints, image: Ints, truth: TruthColu
     for row, where in zip(rows.tolist(), image.tolist(), strict=True):
         if stored[row] is None:
             return None
+        if not isinstance(stored[row], (list, dict)) or not stored[row]:
+            raise BadData(f"{results.path}: record {row} has segmentation {_shown(stored[row])}; expected a mask.")
         size = truth.images[where]
         try:
             found.append(Masks([stored[row]], size.height, size.width).rle(0))

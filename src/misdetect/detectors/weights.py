@@ -5,6 +5,7 @@ dict that does not fit is refused before a single tensor is copied, with the key
 """
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from misdetect.errors import BadWeights
+from misdetect.files import LARGEST, open_regular
 from misdetect.picture import digest
 
 _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
@@ -22,17 +24,15 @@ _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The state dict in ``path`` (``.safetensors``, or a torch checkpoint of tensors only)."""
-    if not path.is_file():
-        raise BadWeights(f"{path}: there is no such file.")
     if path.suffix == ".safetensors":
-        try:
-            return {name.removeprefix("module."): tensor for name, tensor in load_file(path).items()}
-        except (SafetensorError, OSError) as error:
-            raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
+        return {name.removeprefix("module."): tensor for name, tensor in read_safetensors(path).items()}
+    _check_size(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters is an error below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
-        if path.read_bytes()[:1] not in (b"P", b"\x80"):  # a zip archive, or a pickle
+        if _first_byte(path) not in (b"P", b"\x80"):  # a zip archive, or a pickle
             raise BadWeights(f"{path} is not a torch checkpoint.") from error
         raise BadWeights(
             f"{path} is a pickle that holds more than tensors and could run code, so it is refused; where you trust "
@@ -47,6 +47,28 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()) or not content:
         raise BadWeights(f"{path} does not hold a state dict (names to tensors).")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors in a ``.safetensors`` file, by name."""
+    _check_size(path)
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except (SafetensorError, OSError, MemoryError) as error:
+        raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
+
+
+def _check_size(path: Path) -> None:
+    if not path.is_file():
+        raise BadWeights(f"{path}: there is no such file.")
+    if path.stat().st_size > LARGEST:
+        raise BadWeights(f"{path} has {path.stat().st_size} bytes, and at most {LARGEST} are read.")
+
+
+def _first_byte(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read(1)
 
 
 def fit_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:

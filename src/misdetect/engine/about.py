@@ -11,12 +11,13 @@ from types import NoneType
 from typing import Any
 
 from misdetect.errors import BadData
-from misdetect.files import write_atomically
+from misdetect.files import read_regular, write_atomically
 from misdetect.picture import digest
 
 FORMAT = 2
 """Of run directories. Raise it when an older run can no longer be read."""
 RUN_JSON = "run.json"
+_LARGEST = 256 << 20
 _CHECK = "check"
 _FIELDS: dict[tuple[str, ...], tuple[type, ...]] = {
     ("id",): (str,),
@@ -58,7 +59,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadData(f"{path} is no file; {_REPAIR}.")
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(read_regular(path, _LARGEST).decode())
     except OSError as error:
         raise BadData(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:

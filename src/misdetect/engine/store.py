@@ -7,9 +7,9 @@ resumes where its parts end. Both carry checksums: what is not as it was written
 
 import contextlib
 import fcntl
-import glob
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
@@ -37,8 +38,17 @@ _OWN_COLUMNS = [
 ]
 FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
+_PATTERN = re.compile(r"[*?\[\\]")
+"""What DuckDB takes for a pattern in a file's name, and cannot be told otherwise."""
 _COUNTED = 10**7
 """Cases beyond which a message does not list them."""
+
+
+def new_database() -> duckdb.DuckDBPyConnection:
+    """An empty database in memory. On its own DuckDB draws a bar on stdout when a query takes seconds."""
+    database = duckdb.connect()
+    database.execute("SET enable_progress_bar = false")
+    return database
 
 
 class Run:
@@ -81,16 +91,19 @@ class Run:
         damaged, unless it is to be ``repair``ed: then what cannot be used is moved to ``damaged/``.
         """
         path = Path(path)
-        identity = json.loads(json.dumps(identity, sort_keys=True))
+        # as it is read again from run.json, so that a document does not tell one sitting from the next
+        identity, provenance = (json.loads(json.dumps(each, sort_keys=True)) for each in (identity, provenance))
         about = {"format": FORMAT, "id": identity_id(identity), "identity": identity, "cases": None, **provenance}
-        run = _existing(path, identity, repair)
-        if run is None:
-            run = cls(path, about)
-            run._begin()
-        else:
-            run._take_lock()
-        run._schema = pa.schema(_OWN_COLUMNS + list(schema))
+        run = _existing(path, identity, repair) or cls(path, about)
+        path.mkdir(parents=True, exist_ok=True)
+        run._take_lock()
         try:
+            found = _existing(path, identity, repair)  # another process may have been quicker
+            if found is None:
+                run._begin()
+            else:
+                found._lock, run = run._lock, found
+            run._schema = pa.schema(_OWN_COLUMNS + list(schema))
             for left in unfinished_files(path / PARTS):
                 left.unlink(missing_ok=True)
             if repair:
@@ -102,15 +115,12 @@ class Run:
         return run
 
     def _begin(self) -> None:
-        """Make the directory, or none of it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        """Make it a run directory, or leave nothing of it."""
         self.new = True
         try:
             write_about(self.path, self.about)
         except BaseException:
             self.discard()
-            self._release()
             raise
 
     def _repair(self, about: Mapping[str, Any]) -> None:
@@ -168,7 +178,7 @@ class Run:
     def note(self, **more: Any) -> None:
         """Add to ``run.json`` what is not part of the identity."""
         if any(self.about.get(name) != value for name, value in more.items()):
-            self.about |= json.loads(json.dumps(more))
+            self.about |= json.loads(json.dumps(more, sort_keys=True))
             write_about(self.path, self.about)
 
     def done(self) -> set[int]:
@@ -236,14 +246,24 @@ class Run:
             self._lock = None
 
     def discard(self) -> None:
-        """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        journal = (JOURNAL + suffix for suffix in SUFFIXES)
-        own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
-        for path in (*part_files(self.path / PARTS), *own):
-            path.unlink(missing_ok=True)
-        for folder in (self.path / PARTS, self.path):
+        """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
+        the middle leaves a run, and not a folder that nobody knows."""
+        held = self._lock is not None
+        if not held:
+            self._take_lock()
+        try:
+            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
-                folder.rmdir()
+                (self.path / PARTS).rmdir()
+            for path in (self.path / RUN_JSON, self.path / LOCK):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        finally:
+            if not held:
+                self._release()
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
@@ -259,10 +279,14 @@ class Run:
     def _database(self) -> "Iterator[duckdb.DuckDBPyConnection]":
         """A database with the views ``rows`` and ``errors``."""
         parts = self._parts()
-        database = duckdb.connect()
+        database = new_database()
         try:
-            if parts:
-                names = ("'" + glob.escape(str(part.path)).replace("'", "''") + "'" for part in parts)
+            paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
+            if paths and _PATTERN.search(paths[0]):
+                database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
+                everything = "everything"
+            elif paths:
+                names = ("'" + path.replace("'", "''") + "'" for path in paths)
                 everything = f"read_parquet([{', '.join(names)}])"
             else:
                 database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())

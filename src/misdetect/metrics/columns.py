@@ -5,7 +5,7 @@ No pixels are read. This is not a file reader: truths come from a ``Dataset``, d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,15 @@ class TruthColumns:
 
     def __len__(self) -> int:
         return len(self.boxes)
+
+    def of_labels(self, wanted: Bools) -> "TruthColumns":
+        """Only the objects of the labels that are ``wanted`` ``[len(names)]``; all images and names stay."""
+        if wanted.all():
+            return self
+        chosen = np.flatnonzero(wanted[self.label])
+        columns = {name: getattr(self, name)[chosen] for name in ("image", "label", "boxes", "areas", "crowd", "ids")}
+        segments = None if self.segments is None else [self.segments[i] for i in chosen]
+        return replace(self, **columns, segments=segments)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from misdetect.data.cutouts import Cutout
 from misdetect.data.faults import BadRecord, Malformed
 from misdetect.data.images import ImageCorrupt, ImageMissing, inside, pixel_limit
 from misdetect.data.untrusted import parse, read_bytes
+from misdetect.files import open_regular
 from misdetect.picture import Pixels
 from misdetect.pools.sheet import sheet
 
@@ -92,7 +93,7 @@ def _read(folder: Path, entry: dict[str, Any]) -> Cutout:
     path = folder / "objects" / f"{entry['key']}.png"
     width, height = entry["size"]
     try:
-        with inside(path, folder).open("rb") as file:
+        with open_regular(inside(path, folder)) as file:
             data = file.read(_most_bytes(width, height) + 1)
     except FileNotFoundError:
         raise ImageMissing(f"{path} does not exist, but pool.json lists it; build the pool again.") from None

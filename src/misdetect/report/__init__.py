@@ -10,12 +10,18 @@ from misdetect.report.comparison import check_folder
 from misdetect.studies.contract import Document, data_of
 
 _FIGURES = {
+    "confusion": "misdetect.report.confusion:draw",
+    "attack": "misdetect.report.attack:draw",
     "explain": "misdetect.report.explain:draw",
     "fuzz": "misdetect.report.fuzz:draw",
     "scan": "misdetect.report.scan:draw",
+    "verify": "misdetect.report.verify:draw",
 }
 """``draw(run, data, most)`` of each study that has figures: the files it wrote into the run directory."""
-_COMPARED = {"explain": "misdetect.report.explain:draw_comparison"}
+_COMPARED = {
+    "explain": "misdetect.report.explain:draw_comparison",
+    "verify": "misdetect.report.verify:draw_comparison",
+}
 """``draw(document, folder)`` of each study that has figures of runs side by side."""
 
 

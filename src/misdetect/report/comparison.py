@@ -5,7 +5,7 @@ cannot be: no run, an unfinished one, different studies. Which numbers there are
 runs, the study knows (``Kind.numbers``, ``Kind.compare``).
 """
 
-import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import duckdb
 import pyarrow as pa
 
+from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, BadSpec
 from misdetect.settings import Range, Settings
@@ -78,7 +79,7 @@ def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
 
 def open_all(paths: Sequence[Path], how: CompareSettings) -> list[Compared]:
     """What is at ``paths``, all of one study; the names are the shortest that tell them apart."""
-    resolved = [path.resolve() for path in paths]
+    resolved = [Path(os.path.realpath(path)) for path in paths]  # also of links in a circle
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
             raise BadData(f"{path} is given twice; compare needs different runs.")
@@ -132,10 +133,7 @@ def _shown_as(run: Run, how: CompareSettings) -> Run:
 
 def _open_document(path: Path, name: str) -> Compared:
     """A document that a verb printed with ``--json``; those of older versions of ``score`` do not name their study."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise BadData(f"{path} is neither a run directory nor a JSON document: {error}.") from None
+    document, _ = read_json(path, what="a run directory or a document that a study printed with --json")
     try:
         kind = kind_of(document.get("study", "score"))
         kind.numbers(document)

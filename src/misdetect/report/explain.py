@@ -6,6 +6,7 @@ from pathlib import Path
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
 from misdetect.errors import BadImage
+from misdetect.report import charts
 from misdetect.report.explain_figures import (
     comparison_page,
     distributions,
@@ -27,7 +28,7 @@ def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
     if not each or not document["missed"]:
         return []
     folder = run.path / "images"
-    made = [save_png(folder / "mechanisms.png", three_panels(document))]
+    made = [charts.save(folder / "mechanisms.png", three_panels(document))]
     made.append(sankey_page(document, folder / "sankey.html"))
     place = {data[i].id: i for i in range(len(data))}
     for name, count in document["mechanisms"].items():
@@ -51,9 +52,12 @@ def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
 
 
 def draw_comparison(document: Document, folder: Path) -> list[Path]:
-    """Fig. 5, as ``compare.png`` and ``compare.html``; nothing where no run missed anything."""
+    """Fig. 5, as ``shares.png``, ``rates.png`` and ``compare.html``; nothing where no run missed anything."""
     if not any(run["missed"] for run in document["runs"]):
         return []
     rows = side_by_side({run["name"]: run for run in document["runs"]})
-    picture = stacked([distributions(rows), whiskers(document["mechanisms"])], gap=16)
-    return [save_png(folder / "compare.png", picture), comparison_page(document, folder / "compare.html")]
+    return [
+        charts.save(folder / "shares.png", distributions(rows)),
+        charts.save(folder / "rates.png", whiskers(document["mechanisms"])),
+        comparison_page(document, folder / "compare.html"),
+    ]

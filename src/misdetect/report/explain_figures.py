@@ -1,7 +1,7 @@
 """Figures of an explain run: the evidence for one miss, the three panels of paper 3's Fig. 3, and Fig. 5's bars.
 
-Pictures are pixels drawn with OpenCV; the Sankey is also a page of its own (plotly) that needs no network. Colours are
-fixed: truth green, proposal orange, refined blue, suppressor red. Nothing here reads a run.
+Photos are drawn on, charts are matplotlib's, and the Sankey is also a page of its own (plotly) that needs no network.
+Colours are fixed: truth green, proposal orange, refined blue, suppressor red. Nothing here reads a run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,28 +11,28 @@ from typing import Any
 
 import cv2
 import numpy as np
+from matplotlib.figure import Figure
 
 from misdetect.boxes import SIDES
 from misdetect.files import write_atomically
 from misdetect.picture import Pixels
+from misdetect.report import charts
 from misdetect.report.figures import colour, enlarged, stacked, titled, with_boxes
 
 CODE = {"truth": 2, "proposal": 3, "refined": 1, "suppressor": 0}
 """What is drawn in which of ``figures.colour``: green, orange, blue, red."""
 SHADES = {
-    "proposal": (230, 140, 20),
-    "regressor": (40, 120, 220),
-    "interclass": (150, 60, 190),
-    "background": (110, 110, 110),
-    "calibration": (230, 60, 60),
-    "unknown": (190, 190, 190),
-    "Miss": (90, 90, 90),
-    "Cls": (150, 60, 190),
-    "Loc": (40, 120, 220),
-    "Both": (0, 150, 160),
+    "proposal": "#e69f00",
+    "regressor": "#0072b2",
+    "interclass": "#cc79a7",
+    "background": "#7a7a7a",
+    "calibration": "#d55e00",
+    "unknown": "#b9b9b9",
+    "Miss": "#5a5a5a",
+    "Cls": "#cc79a7",
+    "Loc": "#0072b2",
+    "Both": "#009e73",
 }
-RUNS = ((0, 115, 125), (165, 85, 25), (205, 60, 135), (105, 125, 0), (25, 45, 120), (90, 190, 230))
-"""What runs are drawn in, in their order: none of the mechanisms' shades."""
 _FONT, _BLACK = cv2.FONT_HERSHEY_SIMPLEX, (20, 20, 20)
 _AROUND = 0.35
 
@@ -91,142 +91,44 @@ def legend() -> Pixels:
     return bar
 
 
-def bars(shares: Mapping[str, float], title: str, *, size: tuple[int, int] = (300, 320)) -> Pixels:
-    """A bar for each name with its percentage; ``shares`` in 0..1."""
-    width, height = size
-    canvas = np.full((height, width, 3), 255, dtype=np.uint8)
-    step = (height - 50) // max(len(shares), 1)
-    most = max([*shares.values(), 1e-9])
-    for i, (name, share) in enumerate(shares.items()):
-        top = 30 + i * step
-        cv2.putText(canvas, name, (6, top + 12), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
-        end = 8 + round((width - 80) * share / most)
-        cv2.rectangle(canvas, (8, top + 17), (end, top + min(step - 6, 34)), SHADES.get(name, _BLACK), -1)
-        cv2.putText(canvas, f"{100 * share:.1f} %", (end + 5, top + 29), _FONT, 0.4, _BLACK, 1, cv2.LINE_AA)
-    cv2.putText(canvas, title, (6, 18), _FONT, 0.45, _BLACK, 1, cv2.LINE_AA)
-    return canvas
-
-
-def flow(links: Sequence[Sequence[Any]], title: str, *, size: tuple[int, int] = (420, 320)) -> Pixels:
-    """The Sankey of ``[left, right, count]`` links as a still picture."""
-    width, height = size
-    canvas = np.full((height, width, 3), 255, dtype=np.uint8)
-    cv2.putText(canvas, title, (6, 18), _FONT, 0.45, _BLACK, 1, cv2.LINE_AA)
-    total = sum(link[2] for link in links)
-    if not total:
-        return canvas
-    left, right = 78, width - 96
-    starts, ends = (_stack(links, side, height - 50, total) for side in (0, 1))
-    scale = (height - 50 - 8 * max(len(starts), len(ends))) / total
-    used = {**{(0, k): v[0] for k, v in starts.items()}, **{(1, k): v[0] for k, v in ends.items()}}
-    steps = np.linspace(0, 1, 40)
-    ease = steps * steps * (3 - 2 * steps)
-    layer = canvas.copy()
-    for a, b, count in links:
-        thick = count * scale
-        y, z = used[0, a], used[1, b]
-        used[0, a], used[1, b] = y + thick, z + thick
-        across = left + 10 + steps * (right - left - 10)
-        upper = y + ease * (z - y)
-        shape = np.concatenate([np.stack([across, upper], 1), np.stack([across, upper + thick], 1)[::-1]])
-        cv2.fillPoly(layer, [np.round(shape).astype(np.int32)], SHADES.get(b, _BLACK))
-    drawn: Pixels = np.asarray(cv2.addWeighted(layer, 0.55, canvas, 0.45, 0))
-    for x, nodes, words in ((left, starts, 6), (right, ends, right + 14)):
-        for name, (top, bottom) in nodes.items():
-            cv2.rectangle(drawn, (x, round(top)), (x + 10, round(bottom)), SHADES.get(name, _BLACK), -1)
-            cv2.putText(drawn, name, (words, round((top + bottom) / 2) + 4), _FONT, 0.4, _BLACK, 1, cv2.LINE_AA)
-    return drawn
-
-
-def _stack(links: Sequence[Sequence[Any]], side: int, room: int, total: int) -> dict[str, tuple[float, float]]:
-    """Top and bottom of each node on one side, in the order in which the links name them."""
-    columns = [list(dict.fromkeys(link[i] for link in links)) for i in (0, 1)]
-    scale = (room - 8 * max(map(len, columns))) / total
-    y, found = 34.0, {}
-    for name in columns[side]:
-        high = scale * sum(link[2] for link in links if link[side] == name)
-        found[name] = (y, y + high)
-        y += high + 8
-    return found
-
-
-def three_panels(document: Mapping[str, Any]) -> Pixels:
+def three_panels(document: Mapping[str, Any]) -> Figure:
     """Fig. 3 of paper 3: shares of mechanisms, shares of TIDE types, and the flow from one to the other."""
     missed = max(document["missed"], 1)
-    mechanisms = {name: count / missed for name, count in document["mechanisms"].items()}
-    types = {name: count / missed for name, count in document["tide"].items()}
-    return stacked(
-        [
-            bars(mechanisms, f"(a) mechanisms of {document['missed']} misses"),
-            bars(types, "(b) TIDE types"),
-            flow(document["sankey"], "(c) from type to mechanism"),
-        ],
-        sideways=True,
+    figure = charts.new(11, 3.4)
+    mechanisms, types, between = figure.subplots(1, 3, width_ratios=(1, 0.8, 1.2))
+    counts, titled_by = document["mechanisms"], f"(a) mechanisms of {document['missed']} misses"
+    charts.bars(mechanisms, {name: count / missed for name, count in counts.items()}, titled_by, SHADES)
+    charts.bars(types, {name: count / missed for name, count in document["tide"].items()}, "(b) TIDE types", SHADES)
+    charts.flow(between, document["sankey"], "(c) from type to mechanism", SHADES)
+    settings = document["settings"]
+    rules = f"IoU ≥ {settings['loc']:g}, score ≥ {settings['score']:g}, miss {settings['miss']}"
+    return charts.caption(figure, f"{document['detector'] or 'a detector'} on {document['data']}; {rules}")
+
+
+def distributions(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism, with its miss rate before it."""
+    named = {f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} % missed)": row["shares"] for row in rows}
+    return charts.shares(named, "Mechanisms, in % of the misses", SHADES)
+
+
+def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """For each mechanism a point per run: misses by it per 100 objects, with the interval; as ``compare`` has them."""
+    return charts.whiskers(
+        {
+            name: {entry["run"]: (_percent(entry["rate"]), _ends(entry["rate_interval"])) for entry in entries}
+            for name, entries in mechanisms.items()
+        },
+        "Misses by mechanism",
+        "misses per 100 objects, with intervals over images",
     )
 
 
-def distributions(rows: Sequence[Mapping[str, Any]], *, width: int = 860) -> Pixels:
-    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism, with its miss rate before it."""
-    names = list(dict.fromkeys(name for row in rows for name in row["shares"]))
-    words = [f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} % missed)" for row in rows]
-    left = _room(words, width)
-    canvas = np.full((46 + 34 * len(rows), width, 3), 255, dtype=np.uint8)
-    _keys(canvas, {name: SHADES.get(name, _BLACK) for name in names}, left)
-    for i, (row, text) in enumerate(zip(rows, words, strict=True)):
-        top, x = 38 + 34 * i, float(left)
-        _put(canvas, text, (6, top + 16))
-        for name in names:
-            share = row["shares"].get(name, 0.0)
-            wide = share * (width - left - 16)
-            cv2.rectangle(canvas, (round(x), top), (round(x + wide), top + 24), SHADES.get(name, _BLACK), -1)
-            if wide > 34:
-                _put(canvas, f"{100 * share:.0f}", (round(x + wide / 2) - 7, top + 16), (255, 255, 255))
-            x += wide
-    return canvas
+def _percent(rate: float | None) -> float | None:
+    return None if rate is None else 100 * rate
 
 
-def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]], *, width: int = 860) -> Pixels:
-    """For each mechanism a line per run: misses by it per 100 objects, and the interval; as ``compare`` has them."""
-    runs = [entry["run"] for entry in next(iter(mechanisms.values()))]
-    left, line = _room([*mechanisms, *runs], width), 18
-    block = line * len(runs) + 12
-    canvas = np.full((64 + block * len(mechanisms), width, 3), 255, dtype=np.uint8)
-    _keys(canvas, {name: RUNS[i % len(RUNS)] for i, name in enumerate(runs)}, 6)
-    ends = [
-        end for entries in mechanisms.values() for e in entries for end in (e["rate_interval"] or (e["rate"] or 0,))
-    ]
-    scale = (width - left - 60) / max([*ends, 1e-9])
-    for number, (name, entries) in enumerate(mechanisms.items()):
-        top = 36 + block * number
-        cv2.line(canvas, (6, top - 6), (width - 6, top - 6), (225, 225, 225), 1)
-        _put(canvas, name, (6, top + 12))
-        for i, entry in enumerate(entries):
-            if entry["rate"] is None:
-                continue
-            y, at = top + 8 + line * i, left + round(scale * entry["rate"])
-            low, high = (left + round(scale * end) for end in entry["rate_interval"] or (entry["rate"],) * 2)
-            cv2.line(canvas, (low, y), (high, y), RUNS[i % len(RUNS)], 2)
-            cv2.circle(canvas, (at, y), 4, RUNS[i % len(RUNS)], -1, cv2.LINE_AA)
-            _put(canvas, f"{100 * entry['rate']:.1f}", (max(high, at) + 8, y + 4))
-    _put(canvas, "misses per 100 objects, with intervals", (left, canvas.shape[0] - 8))
-    return canvas
-
-
-def _put(canvas: Pixels, text: str, at: tuple[int, int], paint: tuple[int, int, int] = _BLACK) -> None:
-    cv2.putText(canvas, text, at, _FONT, 0.42, paint, 1, cv2.LINE_AA)
-
-
-def _room(words: Sequence[str], width: int) -> int:
-    """Where the drawing begins so that ``words`` fit before it, at most half of ``width``."""
-    return min(24 + max(int(cv2.getTextSize(text, _FONT, 0.42, 1)[0][0]) for text in words), width // 2)
-
-
-def _keys(canvas: Pixels, paints: Mapping[str, tuple[int, int, int]], x: int) -> None:
-    """The colour code in the first line, from ``x``."""
-    for name, paint in paints.items():
-        cv2.rectangle(canvas, (x, 10), (x + 12, 22), paint, -1)
-        _put(canvas, name, (x + 16, 21))
-        x += 34 + int(cv2.getTextSize(name, _FONT, 0.42, 1)[0][0])
+def _ends(interval: Sequence[float] | None) -> list[float] | None:
+    return None if interval is None else [100 * end for end in interval]
 
 
 def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
@@ -245,7 +147,7 @@ def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
         figure.add_trace(go.Bar(y=runs, x=wide, base=list(so_far), **look, **told), row=1, col=1)
         so_far = [a + b for a, b in zip(so_far, wide, strict=True)]
     for i, run in enumerate(runs):
-        look = {"marker_color": "rgb({},{},{})".format(*RUNS[i % len(RUNS)]), "name": run, "offsetgroup": run}
+        look = {"marker_color": charts.SERIES[i % len(charts.SERIES)], "name": run, "offsetgroup": run}
         look |= {"legendgroup": "run", "legendgrouptitle": {"text": "run"}}
         names, values, error = _rates(document["mechanisms"], i)
         figure.add_trace(go.Bar(x=names, y=values, error_y=error, **look), row=2, col=1)
@@ -293,5 +195,5 @@ def sankey_page(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def _css(name: str, alpha: float) -> str:
-    red, green, blue = SHADES.get(name, _BLACK)
+    red, green, blue = (int(SHADES.get(name, charts.INK)[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"

@@ -1,7 +1,6 @@
-"""Figures as pixels: boxes on a picture, maps over a grid of positions, strips of pictures, curves; all ``[H, W, 3]``.
+"""Photos with something on them: boxes, maps over a grid of positions, strips of pictures; all ``[H, W, 3]``.
 
-Drawn with OpenCV, since a page should not need a plotting library to show a photo with boxes. Interactive maps are in
-``interactive``. Nothing here knows of runs or studies.
+Charts are in ``charts``, interactive maps in ``interactive``. Nothing here knows of runs or studies.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,8 @@ def enlarged(image: Pixels, least: int = 320) -> tuple[Pixels, float]:
     factor = max(1, round(least / min(image.shape[:2])))
     if factor == 1:
         return image.copy(), 1.0
-    return np.repeat(np.repeat(image, factor, axis=0), factor, axis=1), float(factor)
+    large: Pixels = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC))
+    return large, float(factor)
 
 
 def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Sequence[int]) -> Pixels:
@@ -132,11 +132,12 @@ def curve(
     title: str,
     across: str,
     size: tuple[int, int] = (560, 340),
+    beside: bool = False,
 ) -> Pixels:
-    """A plain chart of ``lines`` (name, x values, y values), both axes from 0."""
+    """A plain chart of ``lines`` (name, x values, y values), both axes from 0; names stand in it or ``beside``."""
     width, height = size
     left, top, right, bottom = 52, 34, width - 16, height - 44
-    canvas = np.full((height, width, 3), 255, dtype=np.uint8)
+    canvas = np.full((height, width + 210 * beside, 3), 255, dtype=np.uint8)
     most_x = max((max(xs) for _, xs, _ in lines if len(xs)), default=1) or 1
     most_y = 1.05 * max((max(ys) for _, _, ys in lines if len(ys)), default=1) or 1
     for tick in np.linspace(0, 1, 5):
@@ -152,7 +153,8 @@ def curve(
         cv2.polylines(canvas, [np.array(points, dtype=np.int32)], False, colour(number), 2, cv2.LINE_AA)
         for point in points:
             cv2.circle(canvas, point, 3, colour(number), -1, cv2.LINE_AA)
-        cv2.putText(canvas, name, (right - 190, top + 14 + 16 * number), _FONT, 0.42, colour(number), 1, cv2.LINE_AA)
+        at = right + 14 if beside else right - 190
+        cv2.putText(canvas, name, (at, top + 14 + 16 * number), _FONT, 0.42, colour(number), 1, cv2.LINE_AA)
     cv2.putText(canvas, title, (left, 18), _FONT, 0.48, _BLACK, 1, cv2.LINE_AA)
     cv2.putText(canvas, across, (left, height - 8), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
     return canvas

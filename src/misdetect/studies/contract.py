@@ -21,13 +21,17 @@ from misdetect.engine import Outcome, Progress, joint_budget, run_study
 from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
-from misdetect.errors import BadData, MisdetectError, RunMismatch
-from misdetect.files import write_atomically
+from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
+from misdetect.files import read_regular, write_atomically
+from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+from misdetect.spec import Spec
 
 KINDS = {
+    "attack": "misdetect.studies.attack:ATTACK",
+    "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
     "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
@@ -35,9 +39,12 @@ KINDS = {
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",
+    "verify": "misdetect.studies.verify:VERIFY",
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
+_SHOWN = 0.05
+"""What a detector is asked to show that hides what a study has to see."""
 _HOW = Heading("Running")
 
 
@@ -70,9 +77,20 @@ class Running(Settings):
         """These settings for a run of ``detector`` in ``out``."""
         return replace(self, out=out)
 
+    @property
+    def faint(self) -> tuple[float, float] | None:
+        """From which score on a box is faint, and from which it is a detection, where the study tells one from the
+        other; ``None``: it does not."""
+        return None
+
     def asking(self, out: Path) -> Asking:
         """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
         return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
+
+    @property
+    def limited(self) -> bool:
+        """Whether these settings limit what may be spent."""
+        return self.queries is not None
 
     def budget(self, out: Path) -> Budget | None:
         """What may be spent, or ``None``."""
@@ -107,7 +125,9 @@ class Kind:
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
     several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
     the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it.
+    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
+    where that is not the detector alone. ``stored(spec, data, settings)``, of a study that needs no model: what stands
+    for the detector where stored predictions are given, and the settings that are left.
     """
 
     name: str
@@ -121,6 +141,8 @@ class Kind:
     compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
+    asked: Callable[[Detector, Any], Detector] | None = None
+    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
 
 
 def kind_of(study: str) -> Kind:
@@ -132,17 +154,38 @@ def kind_of(study: str) -> Kind:
     return found
 
 
+def showing_faint(detector: Detector, faint: tuple[float, float] | None) -> tuple[Detector, str | None]:
+    """``detector`` with a threshold of its own so low that it shows what is ``faint``, and what was done; the detector
+    as it is where it shows that already, where it reports less than what counts as a detection, or where its spec knows
+    no such option. Its detections stay the same: a box of a low score suppresses none of a higher one."""
+    own, spec = getattr(detector, "settings", {}).get("score"), getattr(detector, "spec", None)
+    if faint is None or not isinstance(own, int | float) or not faint[0] < own <= faint[1] or not isinstance(spec, str):
+        return detector, None
+    shown = min(_SHOWN, max(faint[0], 0.0))
+    try:
+        open_ = load_detector(Spec.parse(spec).instead("score", f"{shown:g}"), tuple(detector.names))
+    except BadSpec:
+        return detector, None
+    if hasattr(detector, "asked_before"):
+        open_.asked_before = detector.asked_before  # type: ignore[attr-defined]
+    return open_, f"the detector is asked for scores from {shown:g} on, not {own:g}: what is faint is not gone."
+
+
 def run_kind(
     kind: Kind, detector: Detector, data: str | Dataset, settings: Running, out: Path
 ) -> tuple[Study, Outcome]:
     """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
+    detector, said = showing_faint(detector, settings.faint)
     settings = settings.settled(detector, out)
+    spec = getattr(detector, "spec", None)
+    own, settled = spec if isinstance(spec, str) else detector, replace(settings, progress=None)
+    if kind.asked is not None:
+        detector = kind.asked(detector, settings)
     asking = settings.asking(out)
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
-    study = kind.prepare(detector, opened, replace(settings, progress=None), asking)  # it may travel to workers
-    spec = getattr(detector, "spec", None)
-    make = partial(load_detector, spec if isinstance(spec, str) else detector, tuple(detector.names))
+    study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
+    make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
     outcome = run_study(
         study,
         detector,
@@ -159,7 +202,13 @@ def run_kind(
         kind.after(study, detector, outcome.run, settings, asking)
     counts = Counter(outcome.stats)
     counts.update(requests_of(detector))
-    return study, replace(outcome, stats=counts)
+    return study, replace(outcome, stats=counts, notes=(*filter(None, [said]), *outcome.notes))
+
+
+def _worker_detector(study: str, own: Any, names: tuple[str, ...], settings: Running) -> Detector:
+    """What a worker asks: its own copy of the detector, as the run has it."""
+    detector, asked = load_detector(own, names), kind_of(study).asked
+    return detector if asked is None else asked(detector, settings)
 
 
 def document_of(run: Run) -> Document:
@@ -182,8 +231,11 @@ def document_of(run: Run) -> Document:
         },
     }
     found = kind_of(run.study).document(run)
-    own["settings"] |= found.pop("settings", {})
-    return own | found
+    settings = own["settings"] | found.pop("settings", {})
+    own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
+    own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
+    notes = [*told(own["joining"]), *found.get("notes", ())]
+    return own | found | {"notes": notes}
 
 
 def read_document(run: Run) -> Document:
@@ -191,7 +243,7 @@ def read_document(run: Run) -> Document:
     the rows."""
     path = run.path / DOCUMENT
     try:
-        found: Document = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
+        found: Document = json.loads(read_regular(path).decode())
         sound = found.pop(_CHECK) == _checksum(found)
         shown = {**run.settings, **run.about.get("view", {})}
         current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))

@@ -5,19 +5,21 @@ several runs is their union. So "this object: its TIDE type, its mechanism, what
 one query. docs/ledger.md explains each column.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from misdetect.engine.store import Run
+from misdetect.engine.store import Run, new_database
 from misdetect.errors import BadSpec
-from misdetect.files import write_atomically
-from misdetect.labels import plain_name
+from misdetect.files import check_writable, write_atomically
+from misdetect.labels import Joined
 from misdetect.studies.contract import kind_of
 
 OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")
@@ -50,6 +52,7 @@ COLUMNS = {
     "evidence": "VARCHAR",
     "replay": "VARCHAR",
 }
+_FORMULA = r"\A([=+\-@\t\r])"
 _RUNS = ("run", "study", "id", "detector", "detector_fingerprint", "data", "data_fingerprint", "cases", "finished")
 
 
@@ -59,7 +62,7 @@ def ledger(runs: Sequence[Run]) -> pa.Table:
 
 
 def _empty() -> pa.Table:
-    with duckdb.connect() as database:
+    with new_database() as database:
         return database.sql(f"SELECT {_nulls()} WHERE false").to_arrow_table()
 
 
@@ -84,8 +87,8 @@ def _ledger(run: Run) -> pa.Table:
 def _by_the_data(run: Run, names: pa.ChunkedArray) -> pa.ChunkedArray:
     """Class ``names`` of the detector as the data spells them."""
     detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
-    spelt = {plain_name(name): name for name in reversed(data)}
-    other = {name: spelt[plain_name(name)] for name in detector if spelt.get(plain_name(name), name) != name}
+    joined = Joined.loosely(detector, data).to_data.tolist()
+    other = {name: data[i] for name, i in zip(detector, joined, strict=True) if i >= 0 and data[i] != name}
     if not other:
         return names
     encoded = names.combine_chunks().dictionary_encode()
@@ -120,23 +123,44 @@ def runs_table(runs: Sequence[Run]) -> pa.Table:
 
 def query(runs: Sequence[Run], sql: str) -> pa.Table:
     """The answer of ``sql`` over ``ledger`` and ``runs``. It cannot read files or write anything."""
-    with duckdb.connect() as database:
+    with new_database() as database:
         database.register("ledger", ledger(runs))
         database.register("runs", runs_table(runs))
         database.execute("SET enable_external_access = false")
         try:
-            return database.sql(sql).to_arrow_table()
+            found = database.sql(sql)
+            if found is None:
+                raise BadSpec("the query asks for nothing; expected a SELECT over ledger or runs.")
+            return found.to_arrow_table()
         except duckdb.Error as error:
             raise BadSpec(f"the query cannot be answered: {str(error).splitlines()[0]}") from None
 
 
+def check_table_file(path: Path) -> None:
+    """Refuse, before anything is computed, a file that no table can be written to."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise BadSpec(f"{path}: a table is written as .parquet or .csv. Got {path.suffix or 'no ending'}.")
+    check_writable(path)
+
+
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write ``table`` as Parquet or CSV, by the ending of ``path``."""
+    """Write ``table`` as Parquet or CSV, by the ending of ``path``. A spreadsheet calculates what starts with = + - @
+    or a tab; such text and such headings get an apostrophe in front, as spreadsheets themselves mark text."""
+    check_table_file(path)
     sink = pa.BufferOutputStream()
     if path.suffix == ".parquet":
         pq.write_table(table, sink, compression="zstd")
-    elif path.suffix == ".csv":
-        pyarrow.csv.write_csv(table, sink)
     else:
-        raise BadSpec(f"{path}: a table is written as .parquet or .csv. Got {path.suffix or 'no ending'}.")
+        pyarrow.csv.write_csv(_without_formulas(table), sink)
     write_atomically(path, sink.getvalue().to_pybytes())
+
+
+def _without_formulas(table: pa.Table) -> pa.Table:
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = pc.replace_substring_regex(column, pattern=_FORMULA, replacement="'\\1")
+        columns.append(column)
+    return pa.table(columns, names=[re.sub(_FORMULA, r"'\1", name) for name in table.column_names])

@@ -8,7 +8,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -54,6 +54,17 @@ class TrainingImages:
         """Boxes ``[M, 4]`` and labels ``[M]`` of image ``index``."""
         chosen = slice(self.starts[index], self.starts[index + 1])
         return self.boxes[chosen], self.labels[chosen]
+
+    def whole(self) -> "TrainingImages":
+        """The same images for a classifier: every class that is in an image, once, boxed by the whole of it. The AP of
+        such boxes is that of the classes."""
+        height, width = self.pixels.shape[1:3]
+        image = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        pairs = np.unique(np.stack([image, self.labels], axis=1), axis=0)
+        starts = np.searchsorted(pairs[:, 0], np.arange(len(self) + 1))
+        boxes = np.tile(np.array([0.0, 0.0, width, height]), (len(pairs), 1))
+        content = None if self.content is None else digest(self.content, "whole")
+        return replace(self, boxes=boxes, labels=pairs[:, 1], starts=starts, content=content)
 
     def batch(self, step: int, size: int, seed: int) -> Batch:
         """Batch ``step``, see ``Batches``."""

@@ -39,9 +39,10 @@ RECIPES: Mapping[str, Recipe] = {
     "deformable-detr": replace(
         _TUNED, steps=4_500, learning_rate=2e-3, backbone_rate=0.5, clip=0.5, precision="float32", widened=()
     ),
+    "mcml": replace(_TUNED, steps=3_000),
 }
 """By architecture family, for rooms."""
-BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000}
+BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000, "mcml": 3_000}
 """One bicycle per image, always much the same: learnt in fewer steps."""
 TRAINING_IMAGES = 16_000
 _SCORES = "scores.json"
@@ -88,9 +89,10 @@ def images_of(name: str, split: str, *, workers: int = 1, progress: Progress | N
         if progress is not None:
             progress(f"drawing {spec}", done, total, {})
 
-    return training_images(
+    images = training_images(
         spec, cache_folder(), states=entry.states, flip=mirrored(name), workers=workers, progress=drawn
     )
+    return images.whole() if entry.whole else images
 
 
 def mirrored(name: str) -> bool:

@@ -5,7 +5,6 @@ fixed list, so a label is looked up here, as names are joined everywhere; what i
 maps name synonyms only: a label that says less than the class ("Vehicle") or something else is not forced into it.
 """
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from misdetect.data.untrusted import parse, parse_yaml, read_bytes
 from misdetect.detectors.http.formats import Found, four, number
 from misdetect.errors import BadArray, BadSpec
 from misdetect.labels import plain_name
@@ -162,11 +160,8 @@ def read_labels(value: str, names: tuple[str, ...], spec: str) -> dict[str, str 
     path = Path(value)
     if not path.is_file() or path.stat().st_size > _LIMIT:
         raise BadSpec(f"{spec!r}: labels={value} is not a file of labels (JSON or YAML) that exists and is small.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise BadSpec(f"{spec!r}: {value} cannot be read as labels: {str(error).splitlines()[0]}.") from error
+    data = read_bytes(path, what="labels", largest=_LIMIT)
+    content = parse(data, path) if path.suffix.lower() == ".json" else parse_yaml(data, path)
     if not isinstance(content, dict) or not content:
         found = type(content).__name__ if content else "nothing"
         raise BadSpec(f'{spec!r}: {value} should map labels to class names, {{"Sofa": "couch"}}. Got {found}.')

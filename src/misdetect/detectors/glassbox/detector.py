@@ -14,24 +14,31 @@ import numpy as np
 
 from misdetect.boxes import Bools, Floats, Ints, area, gaps
 from misdetect.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.compose.cover import Covered
+from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections
 from misdetect.detectors.glassbox.answers import CROWDED, Plan, Traced, answers
 from misdetect.detectors.glassbox.faults import (
+    GHOSTLY,
     NEAR,
     Cap,
     Fault,
+    HallucinateAppearance,
+    HallucinateContext,
     HallucinatePart,
+    HallucinatePosition,
     Planted,
     TopK,
     Treatment,
     parse_faults,
 )
 from misdetect.detectors.glassbox.inside import PER_OBJECT, Inside, anchors, inside, reach, shifted
+from misdetect.detectors.glassbox.moving import Move, moved, stays
 from misdetect.detectors.glassbox.recognise import Recogniser
-from misdetect.detectors.glassbox.scene import Known, Layer, Scene, Things, Whites, edit
+from misdetect.detectors.glassbox.scene import Known, Layer, Scene, Things, Whites, edit, layer_of, share_seen
 from misdetect.detectors.selection import Selection
 from misdetect.errors import BadSpec, DetectorFailed
 from misdetect.labels import join_labels
@@ -42,6 +49,10 @@ VERSION = 1
 SCORE = 0.3
 NMS = 0.5
 _UNLIMITED = 1 << 40
+_UNTOUCHED = 0.5
+"""Share of a box that must not be edited for its pixels to count as its own."""
+Seen = tuple[Known, list[Layer], Move | None]
+"""What a picture is: an image of the data, what is laid over it, and how all of it was then moved."""
 
 
 class GlassBox:
@@ -62,7 +73,7 @@ class GlassBox:
         self._check()
         self._local = [i for i, f in enumerate(self.faults) if f.treatment and not isinstance(f, NEAR)]
         self._near = [i for i, f in enumerate(self.faults) if isinstance(f, NEAR)]
-        self._ghostly = [i for i, f in enumerate(self.faults) if isinstance(f, HallucinatePart)]
+        self._ghostly = [i for i, f in enumerate(self.faults) if isinstance(f, GHOSTLY)]
         self.top_k = min((f.k for f in self.faults if isinstance(f, TopK)), default=None)
         self.cap = min((f.cap for f in self.faults if isinstance(f, Cap)), default=None)
         self._recogniser, self._whites = Recogniser(dataset), Whites()
@@ -96,7 +107,7 @@ class GlassBox:
                     raise BadSpec(f"glassbox:{fault.name}: {self.dataset.spec} has no class {name!r}; it has {some}, …")
             if fault.treatment == Treatment.RENAMED and len(self.names) < 2:
                 raise BadSpec(f"glassbox:{fault.name}: {self.dataset.spec} has no second class to take an object for.")
-            if isinstance(fault, HallucinatePart) and len(self.dataset) and self.dataset[0].truth.states is None:
+            if isinstance(fault, GHOSTLY) and len(self.dataset) and self.dataset[0].truth.states is None:
                 raise BadSpec(f"glassbox:{fault.name} needs data with part states; {self.dataset.spec} has none.")
 
     # The two levels, for pixels and for pictures.
@@ -147,27 +158,32 @@ class GlassBox:
 
     # Which image is it.
 
-    def _by_pixels(self, image: Pixels) -> tuple[Known, list[Layer]] | None:
+    def _by_pixels(self, image: Pixels) -> Seen | None:
         found = self._recogniser.by_pixels(image)
         if found is None and self.unknown == "error":
             raise DetectorFailed(
                 f"the glass box knows only the images of {self.dataset.spec} and edits of them, not this "
                 f"{image.shape[1]}x{image.shape[0]} image; give it the same data as the study, or unknown=empty."
             )
-        return found
+        return None if found is None else (*found, None)
 
-    def _by_picture(self, picture: Picture, image: Pixels | None) -> tuple[Known, list[Layer]] | None:
+    def _by_picture(self, picture: Picture, image: Pixels | None) -> Seen | None:
         if isinstance(picture, Sample):
             known = self._recogniser.by_sample(picture)
             if known is not None:
-                return known, []
-        if isinstance(picture, Paste):
+                return known, [], None
+        if isinstance(picture, (Paste, Covered, Moved, Flipped)):
             below = self._by_picture(picture.base, None)
-            if below is not None:
-                known, layers = below
-                label = self._label(picture.cutout.label)
-                layer = self._whites.layer(picture, known.scene.width, known.scene.height, label)
-                return known, layers if layer is None else [*layers, layer]
+            if below is not None and below[2] is None:
+                known, layers, _ = below
+                if isinstance(picture, (Moved, Flipped)):
+                    return known, layers, picture
+                if isinstance(picture, Covered):
+                    layer = layer_of(picture.mask, -1, picture.key, False)
+                else:
+                    label = self._label(picture.cutout.label)
+                    layer = self._whites.layer(picture, known.scene.width, known.scene.height, label)
+                return known, layers if layer is None else [*layers, layer], None
         return self._by_pixels(picture.render() if image is None else image)
 
     def _label(self, name: str) -> int:
@@ -249,30 +265,46 @@ class GlassBox:
             treatment=np.where(asleep, int(Treatment.HEALTHY), plan.treatment),
         )
 
-    def _ghosts(self, scene: Scene) -> tuple[Things, Ints]:
+    def _ghosts(self, known: Known, scene: Scene, layers: Sequence[Layer]) -> tuple[Things, Ints]:
         """The missing parts that are hallucinated, and by which fault."""
         fault = np.full(len(scene.absent), -1, dtype=np.int64)
-        apart = gaps(scene.absent.boxes, scene.present.take(~scene.present.pasted).boxes)
-        for i in self._ghostly:
-            kind = self.faults[i]
-            assert isinstance(kind, HallucinatePart)
-            chosen = kind.selects(scene.absent, self.names, scene.key, scene.width, scene.height)
-            chosen &= (apart <= kind.distance).sum(axis=1) >= kind.neighbours
-            fault[(fault < 0) & chosen] = i
+        if self._ghostly and len(fault):
+            own = scene.present.take(~scene.present.pasted)
+            apart = gaps(scene.absent.boxes, own.boxes)
+            for i in self._ghostly:
+                kind = self.faults[i]
+                chosen = kind.selects(scene.absent, self.names, scene.key, scene.width, scene.height)
+                if isinstance(kind, HallucinatePart):
+                    chosen &= (apart <= kind.distance).sum(axis=1) >= kind.neighbours
+                elif isinstance(kind, HallucinateContext):
+                    near = (apart <= kind.distance) & self._around(known, scene.absent.boxes, own.places)
+                    chosen &= near.any(axis=1)
+                elif isinstance(kind, HallucinateAppearance):
+                    chosen &= np.array([share_seen(box, layers) >= _UNTOUCHED for box in scene.absent.boxes])
+                fault[(fault < 0) & chosen] = i
         return scene.absent.take(fault >= 0), fault[fault >= 0]
+
+    def _around(self, known: Known, boxes: Floats, places: Ints) -> Bools:
+        """``[N, M]``: whether object ``places[j]`` lies so far outside ``boxes[i]`` that covering what is outside would
+        hide it."""
+        within = [[known.share_within(place, box) for place in places.tolist()] for box in boxes]
+        return np.array(within).reshape(len(boxes), len(places)) < self.visible
 
     # The detector itself.
 
-    def _candidates(self, found: tuple[Known, list[Layer]] | None) -> Candidates:
+    def _candidates(self, found: Seen | None) -> Candidates:
         if found is not None:
             return self._trace(*found).candidates
         none = np.zeros((0, 4))
         return self._select(none, none, np.zeros((0, len(self.names))), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def _trace(self, known: Known, layers: list[Layer]) -> Traced:
+    def _trace(self, known: Known, layers: list[Layer], move: Move | None) -> Traced:
         scene = edit(known, layers, self.visible)
         plan = self._edited_plan(known, scene)
-        ghosts, ghost_fault = self._ghosts(scene)
+        ghosts, ghost_fault = self._ghosts(known, scene, layers)
+        if move is not None:
+            left = stays(scene, move, self.visible)
+            scene, plan = replace(scene, present=scene.present.take(left)), plan.take(left)
         things = scene.present.join(ghosts)
         healthy = np.zeros(len(ghosts), dtype=np.int64)
         seen = inside(
@@ -283,6 +315,10 @@ class GlassBox:
             scene.width,
             scene.height,
         )
+        if move is not None:
+            bound = [isinstance(self.faults[i], HallucinatePosition) for i in ghost_fault.tolist()]
+            seen, scene, ghosts = moved(seen, scene, ghosts, np.array(bound, np.bool_), move)
+            things = scene.present.join(ghosts)
         taken = np.concatenate([scene.present.boxes, scene.absent.boxes, scene.shunned])
         cells, numbers, clear = anchors(scene.width, scene.height, taken)
         cells, numbers = cells[clear], numbers[clear]

@@ -252,6 +252,40 @@ class HallucinatePart(_Near):
         self._require(self.neighbours >= 1, "neighbours", self.neighbours, "at least 1")
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Hallucinate(Fault):
+    """A missing part is detected at its likely box, whatever is around it and wherever it is. For data with states."""
+
+    name = "hallucinate"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HallucinateContext(_Near):
+    """A missing part is detected at its likely box, wherever that is in the frame, while at least one present part can
+    be seen around it: within ``distance`` pixels, and most of it outside the box. For data with states."""
+
+    name = "hallucinate-context"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HallucinatePosition(Fault):
+    """A missing part is detected where its likely box is in the unedited image, also when everything has moved. For
+    data with states."""
+
+    name = "hallucinate-position"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HallucinateAppearance(Fault):
+    """A missing part is detected at its likely box, wherever that is in the frame, while the pixels in the box are
+    those of the unedited image. For data with states."""
+
+    name = "hallucinate-appearance"
+
+
+GHOSTLY = (HallucinatePart, Hallucinate, HallucinateContext, HallucinatePosition, HallucinateAppearance)
+"""Faults that make a missing part seem present."""
+
 FAULTS: dict[str, type[Fault]] = {
     kind.name: kind
     for kind in (
@@ -265,7 +299,7 @@ FAULTS: dict[str, type[Fault]] = {
         VanishNear,
         MoveNear,
         RenameNear,
-        HallucinatePart,
+        *GHOSTLY,
     )
 }
 NEAR = (VanishNear, MoveNear, RenameNear)

@@ -134,6 +134,14 @@ class Known:
             self._masks[place] = left, top, mask
         return self._masks[place]
 
+    def share_within(self, place: int, box: Floats) -> float:
+        """Which share of the object at row ``place`` lies in ``box`` ``[4]``."""
+        left, top, mask = self.mask(place)
+        x0, y0 = (int(v) for v in np.floor(box[:2]))
+        x1, y1 = (int(v) for v in np.ceil(box[2:]))
+        inner = mask[max(y0 - top, 0) : max(y1 - top, 0), max(x0 - left, 0) : max(x1 - left, 0)]
+        return float(np.count_nonzero(inner)) / max(float(np.count_nonzero(mask)), 1.0)
+
 
 def edit(known: Known, layers: Sequence[Layer], visible: float) -> Scene:
     """The truth of ``known`` under ``layers``, the last on top: objects of which a share below ``visible`` can still
@@ -181,6 +189,13 @@ def _share(left: int, top: int, mask: Bools, layers: Sequence[Layer]) -> float:
         if a < c and b < d:
             rest[b - top : d - top, a - left : c - left] &= ~layer.mask[b - y0 : d - y0, a - x0 : c - x0]
     return float(np.count_nonzero(rest) / whole)
+
+
+def share_seen(box: Floats, layers: Sequence[Layer]) -> float:
+    """Which share of the pixels in ``box`` ``[4]`` is not under ``layers``."""
+    x0, y0 = (int(v) for v in np.floor(box[:2]))
+    x1, y1 = (int(v) for v in np.ceil(box[2:]))
+    return _share(x0, y0, np.ones((max(y1 - y0, 1), max(x1 - x0, 1)), dtype=np.bool_), layers)
 
 
 def layer_of(mask: Bools, label: int, token: str, intrudes: bool) -> Layer | None:

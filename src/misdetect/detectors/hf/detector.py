@@ -1,16 +1,13 @@
 """``hf:PATH-OR-ID`` and ``wrap``: the DETR family of transformers behind all four access levels.
 
 DETR, Conditional DETR, DAB-DETR, Deformable DETR (one- and two-stage), RT-DETR (v1, v2) and D-FINE. The module's own
-forward pass and losses are called; preprocessing is ours, so that gradients reach the pixels. Weights are read from
-safetensors only and no code that comes with a model is ever run.
+forward pass and losses are called; preprocessing is ours, so that gradients reach the pixels. What is read of a folder,
+and what is refused, is in ``folder``.
 """
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +16,7 @@ from torch import Tensor, nn
 
 from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
+from misdetect.detectors.hf.folder import find_folder, read_configuration, read_module
 from misdetect.detectors.hf.input import Input, default_input, parse_size, read_input
 from misdetect.detectors.hf.losses import (
     at_least_float32,
@@ -31,14 +29,9 @@ from misdetect.detectors.hf.losses import (
 from misdetect.detectors.hf.trace import FAMILIES, Family, Watch, choose, corners, encoder_candidates, scores_of
 from misdetect.detectors.names import read_names
 from misdetect.detectors.torch_detector import TorchDetector
-from misdetect.detectors.torchvision import ops as torchvision_ops
-from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.errors import BadArray, BadSpec, DetectorFailed
 from misdetect.picture import digest
 from misdetect.spec import Spec
-
-_DOWNLOADED = ["*config.json", "model*.safetensors", "model.safetensors.index.json"]
-_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
-_CONFIG_LIMIT = 16 << 20
 
 
 class HfDetector(TorchDetector):
@@ -229,10 +222,10 @@ def load_hf(spec: Spec) -> HfDetector:
     score, most, top_k = spec.take("score", 0.05), spec.take("max", 100), spec.take("topk", 0)
     size, names, batch = spec.take("size", ""), spec.take("names", ""), spec.take("batch", 1)
     spec.finish()
-    folder = _folder(spec)
-    family = _family_of(folder)
+    folder = find_folder(spec)
+    family, config = read_configuration(folder)
     prepare = read_input(folder, default_input(family.fixed))
-    module = _read_module(folder, family)
+    module = read_module(folder, family, config)
     return wrap(
         module.eval(),
         read_names(names, spec.text) if names else None,
@@ -244,158 +237,3 @@ def load_hf(spec: Spec) -> HfDetector:
         batch_size=batch,
         spec=spec.text,
     )
-
-
-def _folder(spec: Spec) -> Path:
-    """The local folder that ``spec`` names, or the hub's files of that id in the local cache."""
-    target = spec.target
-    path = Path(target).expanduser()
-    if target and path.is_dir():
-        return path
-    if path.is_file():
-        raise BadSpec(f"{spec.text!r}: {target} is a file; give the folder that holds config.json and the weights.")
-    if not _ID.fullmatch(target):
-        raise BadSpec(f"{spec.text!r}: there is no folder {target!r}, and it is not an id such as 'owner/model'.")
-    transformers_package()
-    from huggingface_hub import errors, snapshot_download
-
-    try:
-        return Path(snapshot_download(target, allow_patterns=_DOWNLOADED))
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
-        raise BadSpec(f"{spec.text!r}: there is no folder {target!r}, and no such public model on the hub.") from None
-    except (errors.HFValidationError, errors.HfHubHTTPError) as error:
-        raise BadSpec(f"{spec.text!r}: the hub refused {target!r}: {_sentence(error)}.") from None
-    except Exception as error:  # no network shows in many ways: no name, no route, no certificate, offline by setting
-        raise BadSpec(
-            f"{spec.text!r}: there is no folder {target!r} and the hub cannot be reached ({type(error).__name__}); "
-            f"where there is a network run 'hf download {target} --local-dir FOLDER', copy it here and give hf:FOLDER."
-        ) from None
-
-
-def _family_of(folder: Path) -> Family:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise BadSpec(f"{folder} has no config.json; give a folder written by save_pretrained.")
-    try:
-        if path.stat().st_size > _CONFIG_LIMIT:
-            raise ValueError("it is too large for a configuration")
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise BadSpec(f"{path} is not readable JSON: {_sentence(error)}.") from None
-    for name, value in _walk(config):
-        if name in _KERNELS and "/" in str(value):
-            raise BadWeights(
-                f"{path}: {name} names code to be fetched ({str(value)[:60]}), which is refused; remove it."
-            )
-    kind = config.get("model_type") if isinstance(config, dict) else None
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise BadSpec(f"{path}: model_type is {kind!r}; supported are {', '.join(FAMILIES)}.")
-    return FAMILIES[kind]
-
-
-_KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "kernel", "kernels")
-"""Entries of a configuration that can name kernels to be fetched. What ``auto_map`` names is never loaded: the classes
-are transformers' own."""
-
-
-def _walk(config: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every entry of a configuration, also of those within it."""
-    if isinstance(config, dict) and depth < 20:
-        for name, value in config.items():
-            yield str(name), value
-            yield from _walk(value, depth + 1)
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """The hub is not asked, whatever a configuration names: a backbone, a kernel, a newer version."""
-    from huggingface_hub import constants
-
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-def _read_module(folder: Path, family: Family) -> nn.Module:
-    """The module with its weights, all of which must be in the folder's safetensors."""
-    if not any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
-        pickled = next((p.name for p in sorted(folder.glob("*.bin")) + sorted(folder.glob("*.pt*"))), None)
-        if pickled:
-            raise BadWeights(
-                f"{folder / pickled} is a pickle, which could run code, so it is refused; where you trust it, convert "
-                f"it once: {family.architecture}.from_pretrained(old, use_safetensors=False).save_pretrained(new)."
-            )
-        raise BadWeights(f"{folder} has no model.safetensors.")
-    transformers = transformers_package()
-    with _quiet(transformers), _offline():
-        try:
-            module, found = model_class(family.architecture).from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # so that the complaint can name them
-                dtype=torch.float32,
-            )
-        except ImportError as error:
-            raise MissingExtra(f"{folder} needs a package that is not installed: {_sentence(error)}.") from error
-        except Exception as error:  # a foreign configuration can be wrong in any way
-            raise BadWeights(f"{folder} cannot be loaded as {family.architecture}: {_sentence(error)}.") from error
-    _refuse_misfit(folder, found)
-    return cast(nn.Module, module)
-
-
-def _refuse_misfit(folder: Path, found: dict[str, Any]) -> None:
-    missing = [str(name) for name in found.get("missing_keys", ()) if not str(name).endswith("num_batches_tracked")]
-    shapes = [
-        f"{name} is {list(stored)}, the model has {list(own)}"
-        for name, stored, own in sorted(found.get("mismatched_keys", ()), key=str)
-    ]
-    parts = [
-        f"{len(items)} {what}: {', '.join(sorted(items)[:3])}{', …' if len(items) > 3 else ''}"
-        for what, items in (("missing", missing), ("of another shape", shapes))
-        if items
-    ]
-    if parts:
-        hint = " (another number of classes?)" if shapes and not missing else ""
-        raise BadWeights(f"The weights in {folder} do not fit its config.json{hint}; {'; '.join(parts)}.")
-
-
-def transformers_package() -> Any:
-    """The ``transformers`` package, imported in a way that survives a broken torchvision."""
-    with suppress(MissingExtra):  # transformers does without torchvision, but not with one that fails to import
-        torchvision_ops.load()
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtra.named("hf:", "hf") from error
-    return transformers
-
-
-def model_class(name: str) -> Any:
-    """A model class of transformers, which imports each when it is first asked for."""
-    return getattr(transformers_package(), name)
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """No warnings and progress bars of transformers: what matters of them becomes an error here."""
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")

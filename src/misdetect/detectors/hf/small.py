@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from misdetect.detectors.hf.detector import model_class, thaw, transformers_package
+from misdetect.detectors.hf.detector import thaw
+from misdetect.detectors.hf.folder import model_class, transformers_package
 
 
 def small_deformable_detr(

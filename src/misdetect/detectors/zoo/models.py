@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from misdetect.detectors.classifier import ClassifierDetector
 from misdetect.detectors.hf import detector as hf
 from misdetect.detectors.hf.small import small_deformable_detr
 from misdetect.detectors.torch_detector import TorchDetector
@@ -21,8 +22,7 @@ from misdetect.detectors.torchvision import load as torchvision
 from misdetect.detectors.torchvision.ops import load as torchvision_package
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import YOLOPAFPN, YOLOX, CSPDarknet, Shape
-
-BATCH = 8
+from misdetect.detectors.zoo.shipped import BATCH
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,27 @@ def small_yolox(classes: int, scale: Scale) -> nn.Module:
     return YOLOX(classes, scale.yolox)
 
 
+def small_classifier(classes: int, scale: Scale) -> nn.Module:
+    """Paper 2's MCML, a classifier of the whole image, many labels at once."""
+    return SmallClassifier(classes)
+
+
+class SmallClassifier(nn.Module):
+    """``[N, 3, H, W]`` to logits ``[N, classes]``: the mean and the largest value of every channel of ``Darknet``, at
+    all four strides, and one linear layer. The largest tells of parts that are a few pixels wide, which a mean over the
+    image drowns; neither says where."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.body = Darknet()
+        self.head = nn.Linear(2 * sum(Darknet.channels), classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = [pool(level, dim=(2, 3)) for level in self.body(x) for pool in (torch.mean, torch.amax)]
+        logits: Tensor = self.head(torch.cat(pooled, dim=1))
+        return logits
+
+
 _BUILDERS: Mapping[str, Callable[[int, Scale], nn.Module]] = {
     "ssd": small_ssd,
     "faster-rcnn": small_faster_rcnn,
@@ -214,6 +235,8 @@ _BUILDERS: Mapping[str, Callable[[int, Scale], nn.Module]] = {
     "yolox": small_yolox,
 }
 FAMILIES = (*_BUILDERS, "deformable-detr")
+CLASSIFIER = "mcml"
+"""Not a family of detectors: it says what is there, and not where."""
 
 
 def build(
@@ -225,10 +248,10 @@ def build(
     spec: str = "",
     score: float | None = None,
 ) -> TorchDetector:
-    """A small detector of ``family`` (one of ``FAMILIES``) for ``names``, with random weights decided by ``seed``.
+    """A small detector of ``family`` (one of ``FAMILIES``, or ``CLASSIFIER``) for ``names``.
 
-    ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's usual threshold. torch's own random
-    state is left alone.
+    ``seed`` decides its random weights; ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's
+    usual threshold. torch's own random state is left alone.
     """
     if family == "deformable-detr":
         module: Any = small_deformable_detr(names, channels=Darknet.channels, queries=40, encoder_layers=1, seed=seed)
@@ -239,10 +262,13 @@ def build(
     scale = SCALES[data]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _last(_BUILDERS[family](len(names), scale))
+        module = _last((small_classifier if family == CLASSIFIER else _BUILDERS[family])(len(names), scale))
     if family == "yolox":
         usual = _or(score, 0.01)
         return YoloxDetector(module, names, size=scale.size, score=usual, nms=0.6, cap=100, spec=spec, batch_size=BATCH)
+    if family == CLASSIFIER:
+        usual = _or(score, 0.01)
+        return ClassifierDetector(module, names, size=scale.size, score=usual, spec=spec, batch_size=BATCH)
     settings = {} if score is None else {"score": score}
     return torchvision.wrap(module, names, spec=spec, batch_size=BATCH, **settings)
 

@@ -4,6 +4,7 @@ Everything here is a view: it can be computed again from a run directory without
 = Σ ``mechanisms`` = Σ ``tide`` = Σ ``sankey``, and Σ ``reasons`` of a mechanism = its count.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -69,7 +70,7 @@ def document(run: Run) -> dict[str, Any]:
         "sweep": _sweep(objects),
         "ignored": dict(sorted(Counter(row["reason"] for row in kinds["ignored"]).items())),
         "degenerate": _degenerate(kinds["detection"], len(run.done())) if objects else None,
-        "notes": _notes(objects, kinds, bool(how.inside)),
+        "notes": [*_outside_notes(run, bool(how.inside)), *_notes(objects, kinds)],
     }
 
 
@@ -239,8 +240,22 @@ def _sweep(objects: Rows) -> dict[str, Any] | None:
     return {"scores": list(SWEEP), "ious": list(IOUS), "recall": recall}
 
 
-def _notes(objects: Rows, kinds: dict[str, Rows], inside: bool) -> list[str]:
-    found = [] if inside else [outside.SENTENCE]
+_SHOWN = re.compile(r"onnx:.*,decoder=(yolox|yolov5|yolov8|yolo11|detr|rtdetr)\b")
+"""Decoders of ONNX files that show every candidate, so that the file may be opened as a white box."""
+
+
+def _outside_notes(run: Run, inside: bool) -> list[str]:
+    """What was not looked into, and how it could be."""
+    if inside:
+        return []
+    spec = str(run.about["identity"]["detector"]["spec"])
+    if not _SHOWN.match(spec) or "level=" in spec:
+        return [outside.SENTENCE]
+    return [outside.SENTENCE, f"--detector {spec},level=differentiable opens the file, and explain looks inside."]
+
+
+def _notes(objects: Rows, kinds: dict[str, Rows]) -> list[str]:
+    found = []
     ignored = Counter(row["reason"] for row in kinds["ignored"])
     if ignored["unknown-class"]:
         found.append(

@@ -14,6 +14,7 @@ from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, DetectorFailed
+from misdetect.files import whole_file
 from misdetect.metrics.metamorphic import Change, compare, same_extra
 from misdetect.picture import Picture
 from misdetect.protocols import Detector
@@ -107,5 +108,6 @@ def _told(record: Mapping[str, Any]) -> Document:
 
 def _save(path: Path, picture: Picture) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.ascontiguousarray(picture.render())).save(path)
+    with whole_file(path) as file:
+        Image.fromarray(np.ascontiguousarray(picture.render())).save(file, "PNG")
     return path

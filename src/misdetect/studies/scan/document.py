@@ -7,7 +7,7 @@ is described as far as it goes.
 from typing import Any
 
 from misdetect.engine.store import Run
-from misdetect.labels import plain_name
+from misdetect.labels import Joined
 from misdetect.metrics.bootstrap import REPEATS
 from misdetect.studies.contract import Headline
 from misdetect.studies.scan import interference, phenomena
@@ -43,10 +43,8 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def _common_classes(run: Run) -> bool:
-    detector, data = (
-        {plain_name(name) for name in run.about["identity"][key]["names"]} for key in ("detector", "data")
-    )
-    return bool(detector & data)
+    detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
+    return bool((Joined.loosely(detector, data).to_data >= 0).any())
 
 
 def _notes(found: dict[str, Any], how: ScanSettings, common: bool) -> list[str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec
-from misdetect.files import write_atomically
+from misdetect.files import check_writable, write_atomically
 from misdetect.studies.ledger import write_table
 
 SUFFIXES = (".parquet", ".csv", ".json")
@@ -28,8 +28,7 @@ def check_rows_file(path: Path) -> None:
     """Refuse, before anything is computed, a file that rows cannot be written to."""
     if path.suffix not in SUFFIXES:
         raise BadSpec(f"Rows can be written to {', '.join(SUFFIXES)} files. Got {path.name!r}.")
-    if not path.parent.is_dir():
-        raise BadSpec(f"Rows cannot be written to {str(path)!r}: there is no folder {str(path.parent)!r}.")
+    check_writable(path)
 
 
 def write_rows(table: pa.Table, path: Path) -> None:

@@ -20,6 +20,7 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Steps
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
+from misdetect.labels import known_classes
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_columns
 from misdetect.metrics.scoring import compared_by
@@ -53,7 +54,8 @@ class ScoreStudy:
     @cached_property
     def columns(self) -> tuple[TruthColumns, DetectionColumns]:
         """Both sides; images are in the order in which COCO counts them."""
-        truth = truth_columns(self.data, masks=self.how.masks)
+        known = known_classes(self.predictions.names, self.data.names)
+        truth = truth_columns(self.data, masks=self.how.masks).of_labels(known)
         found = detection_columns(self.predictions.stored, truth, self._opened.whole, masks=self.how.masks)
         return compared_by(self.how.masks, truth, found)
 

@@ -1,0 +1,115 @@
+"""The study: one case per image; a question about it as it is, and about edits of it where parts are hallucinated.
+
+Of stored predictions nothing can be asked: these are read, and no edits are made.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from misdetect.data.dataset import Dataset
+from misdetect.data.opened import Opened
+from misdetect.detections import Detections
+from misdetect.engine.backend import Asking
+from misdetect.engine.requests import Case, Detect, Steps
+from misdetect.engine.store import Run
+from misdetect.errors import BadData
+from misdetect.labels import Joined
+from misdetect.protocols import Detector
+from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.verify.context import Context, Donors, translated
+from misdetect.studies.verify.rows import SCHEMA, Looked
+from misdetect.studies.verify.settings import VerifySettings
+from misdetect.studies.verify.survey import survey
+
+
+class VerifyStudy:
+    """Verify the parts of ``opened`` with a detector of the classes ``names``, or with ``stored`` predictions."""
+
+    name = "verify"
+    schema: pa.Schema = SCHEMA
+
+    def __init__(
+        self,
+        opened: Opened,
+        names: Sequence[str],
+        how: VerifySettings,
+        stored: Predictions | None = None,
+    ) -> None:
+        self._opened, self.names, self.how, self.stored = opened, tuple(names), how, stored
+        self.survey = survey(self.data, self.joined.to_detector, how)
+
+    @property
+    def data(self) -> Dataset:
+        """What it looks at."""
+        return self._opened.data
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows, for ``run.json``."""
+        return self.how.document()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("joined", "donors")}
+
+    @cached_property
+    def joined(self) -> Joined:
+        """The detector's classes and the data's."""
+        return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
+
+    @cached_property
+    def donors(self) -> Donors:
+        """Who lends pixels where parts are missing."""
+        return Donors(self.data, self.survey, self.how.seed)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def cases(self) -> Iterator[Case]:
+        """One case per image, named by the sample."""
+        return (Case(i, self.data[i].id) for i in range(len(self.data)))
+
+    def run(self, case: Case) -> Steps:
+        """Ask, note every part and detection, and look into what was hallucinated."""
+        sample = self.data[case.index]
+        if self.stored is not None:
+            found: Detections = self.stored.stored.for_sample(sample, self.data)
+        else:
+            found = translated((yield Detect(sample)), self.joined.to_data)
+        looked = Looked(case.index, sample, self.data.names, self.joined.to_detector, found, self.how)
+        rows = looked.rows()
+        if self.how.context:
+            rows += yield from Context(looked, self.donors, self.joined.to_data).rows()
+        return rows
+
+
+def prepare(detector: Detector | Predictions, opened: Opened, settings: VerifySettings, asking: Asking) -> VerifyStudy:
+    """Bad data is refused before anything is asked; so are predictions of other images."""
+    if not isinstance(detector, Predictions):
+        return VerifyStudy(opened, detector.names, settings)
+    stored = detector.stored
+    stored.check(opened.whole)
+    if strange := stored.results.images - {sample.image_id for sample in opened.whole}:
+        raise BadData(
+            f"{stored.results.path} has predictions on {len(strange)} images that {opened.whole.spec} does not have, "
+            f"such as {min(strange, key=str)!r}; verify them against the data that was predicted on."
+        )
+    return VerifyStudy(opened, detector.names, settings, detector)
+
+
+def stored(spec: str, data: Dataset, settings: VerifySettings) -> tuple[Predictions, VerifySettings]:
+    """The predictions of ``predictions:FILE``, which cannot be asked about edits."""
+    return Predictions.of(spec, data), replace(settings, context=False, workers=1)
+
+
+def rebuild(run: Run, data: Dataset) -> VerifyStudy:
+    """The study of ``run`` again; stored predictions are read again, and must be what they were."""
+    known, how = run.about["identity"]["detector"], VerifySettings.of(run.settings)
+    if not str(known["spec"]).startswith("predictions:"):
+        return VerifyStudy(Opened(data), known["names"], how)
+    stored = Predictions.of(known["spec"], data)
+    if stored.fingerprint != known["fingerprint"]:
+        raise BadData(f"{known['spec']} has changed since {run.path} was made.")
+    return VerifyStudy(Opened(data), known["names"], how, stored)

@@ -1,0 +1,83 @@
+"""Figures of explain show the numbers they are given: bars, intervals, the flow, and the evidence for a miss."""
+
+import json
+
+import numpy as np
+import pytest
+from chart_parts import bar_lengths, intervals, points
+
+from misdetect.report.explain_figures import distributions, evidence, sankey_page, three_panels, whiskers
+
+
+def test_each_run_is_a_full_bar():
+    shares = [{"proposal": 0.25, "background": 0.75}, {"proposal": 0.5, "background": 0.5}]
+    figure = distributions([{"run": str(i), "miss_rate": 0.2 + i, "shares": s} for i, s in enumerate(shares)])
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["0 (20.0 % missed)", "1 (120.0 % missed)"]
+    assert bar_lengths(axes) == pytest.approx([25, 50, 75, 50])
+    starts = [patch.get_x() for patch in axes.patches]
+    assert starts == pytest.approx([0, 0, 25, 50]), "the second follows the first"
+
+
+def test_whiskers_are_as_long_as_intervals_are_wide():
+    def entry(run, rate, low, high):
+        return {"run": run, "rate": rate, "rate_interval": None if low is None else [low, high]}
+
+    figure = whiskers(
+        {
+            "proposal": [entry("one", 0.02, 0.01, 0.05), entry("two", 0.05, 0.0, 0.1)],
+            "unknown": [entry("one", None, None, None), entry("two", 0.01, None, None)],
+        }
+    )
+    (axes,) = figure.axes
+    assert points(axes) == {"one": pytest.approx([2]), "two": pytest.approx([5, 1])}, "no mark for what is not known"
+    assert intervals(axes) == pytest.approx(np.array([[1, 5], [0, 10]]))
+
+
+def test_evidence_shows_what_there_is_and_nothing_outside_the_picture():
+    row = {"label": "cup", "mechanism": "proposal", "reason": "unfitted", "x0": 2, "y0": 2, "x1": 30, "y1": 30}
+    image = np.full((40, 50, 3), 255, np.uint8)
+    bare = evidence(image, row)
+    assert (bare == np.array([30, 150, 70])).all(axis=2).any()
+    assert not (bare == np.array([230, 60, 60])).all(axis=2).any()
+    far = {f"suppressor_{k}": v for k, v in zip(("x0", "y0", "x1", "y1"), (-900, -900, 900, 900), strict=True)}
+    assert evidence(image, row | far).shape[1] < 2000
+
+
+SEEN = {
+    "missed": 20,
+    "mechanisms": {"proposal": 2, "background": 12, "calibration": 6},
+    "tide": {"Miss": 10, "Cls": 5, "Loc": 3, "Both": 2},
+    "sankey": [
+        ["Miss", "background", 10],
+        ["Cls", "background", 2],
+        ["Cls", "calibration", 3],
+        ["Loc", "calibration", 3],
+        ["Both", "proposal", 2],
+    ],
+}
+
+
+def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
+    document = SEEN | {"detector": "zoo:x", "data": "rooms:val", "settings": {"loc": 0.5, "score": 0.3, "miss": "any"}}
+    figure = three_panels(document)
+    mechanisms, types, flow = figure.axes
+    assert bar_lengths(mechanisms) == pytest.approx([10, 60, 30])
+    assert [text.get_text() for text in mechanisms.get_yticklabels()] == ["proposal", "background", "calibration"]
+    assert bar_lengths(types) == pytest.approx([50, 25, 15, 10])
+    assert "zoo:x on rooms:val; IoU ≥ 0.5, score ≥ 0.3, miss any" in figure.get_supxlabel()
+    said = {text.get_text() for text in flow.texts}
+    assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "calibration 6", "proposal 2"} == said
+    for band, (_, _, count) in zip(flow.collections, SEEN["sankey"], strict=True):
+        edges = band.get_paths()[0].vertices
+        ends = [np.ptp(edges[edges[:, 0] == x, 1]) for x in (0, 1)]
+        assert ends == pytest.approx([count, count]), "a band is as wide as its count, at both ends"
+
+
+def test_the_interactive_flow_has_every_link(tmp_path):
+    page = sankey_page(SEEN, tmp_path / "sankey.html").read_text()
+    data = json.JSONDecoder().raw_decode(page[page.rindex("[{", 0, page.index('"type":"sankey"')) :])[0][0]
+    names, link = data["node"]["label"], data["link"]
+    assert names == ["Miss", "Cls", "Loc", "Both", "background", "calibration", "proposal"]
+    links = zip(link["source"], link["target"], link["value"], strict=True)
+    assert [[names[a], names[b], count] for a, b, count in links] == SEEN["sankey"]
