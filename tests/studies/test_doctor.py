@@ -265,6 +265,27 @@ def test_beside_a_reference_no_truth_is_needed_and_the_damage_is_named(rooms, tm
     assert document["reference"]["objects"] > 20
 
 
+@needs_fixtures
+@pytest.mark.heavy
+def test_an_int8_yolox_is_called_quantised_beside_the_float_one(tmp_path):
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    right, photos = md.load_detector(YOLOX), md.load_data(COCO66)
+
+    class Photos(CalibrationDataReader):
+        rest = iter([right.prepare([photos[i].image])[0].copy() for i in range(8)])
+
+        def get_next(self):
+            tensor = next(self.rest, None)
+            return None if tensor is None else {right._image.name: tensor}
+
+    quantize_static(FIXTURES / "models" / "yolox_nano.onnx", tmp_path / "int8.onnx", Photos())
+    spec = YOLOX.replace(str(FIXTURES / "models" / "yolox_nano.onnx"), str(tmp_path / "int8.onnx"))
+    document, finding = first(spec, COCO66, 24, reference=YOLOX)
+    assert finding["kind"] == "quantised"
+    assert document["reference"]["found"] < document["reference"]["objects"]
+
+
 @given(st.sampled_from(sorted(EDITS)), st.integers(2, 40), st.integers(2, 40), st.data())
 def test_boxes_come_back_to_the_pixels_they_were_around(name, width, height, data):
     """Of a picture with one bright pixel: a box around it on what is sent comes back around it."""
