@@ -85,6 +85,8 @@ def load_zoo(spec: Spec) -> "TorchDetector":
     if name not in ZOO:
         raise BadSpec(f"{spec.text!r}: there is no {name!r} in the zoo (there are {', '.join(ZOO)}).")
     own, score = spec.take("weights", ""), spec.take("score", -1.0)
+    if not own and "weights" in spec.options:
+        raise BadSpec(f"{spec.text!r}: weights= should name a file.")
     spec.finish()
     if "score" in spec.options and not 0 <= score <= 1:
         raise BadSpec(f"{spec.text!r}: score={score:g} should be between 0 and 1.")
