@@ -15,6 +15,8 @@ from misdetect.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
+"""What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -67,6 +69,8 @@ class Spec:
                 raise BadSpec(f"{self.text!r}: {name}={raw} should be yes or no.")
             return raw.lower() in _TRUE
         try:
+            if isinstance(default, (int, float)) and not _NUMBER.fullmatch(raw):
+                raise ValueError
             return type(default)(raw)
         except ValueError:
             raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None

@@ -66,12 +66,12 @@ COMMANDS: dict[str, Make] = {
 }
 
 
-def build(world: Path) -> None:
-    """Data, stored predictions and two runs."""
+def build(world: Path, runs: bool) -> None:
+    """Data, stored predictions and, if they are needed, two runs."""
     (world / "tmp").mkdir()
     score_command(world, results_document())
     coco(world, coco_document())
-    for name, more in (("run", ()), ("other", ("--loc", "0.6"))):
+    for name, more in (("run", ()), ("other", ("--loc", "0.6"))) if runs else ():
         arguments = _study("explain", *more)(world, world)
         arguments[arguments.index("--out") + 1] = str(world / name)
         code = in_a_child(arguments, world)
@@ -171,7 +171,7 @@ def main(words: list[str]) -> int:
         world.mkdir()
         disk.mkdir()
         os.chdir(world)
-        build(world)
+        build(world, runs=bool({"ledger", "compare"} & chosen.keys()))
         for name, make in chosen.items():
             found = list(complaints(name, make, world, disk, every))
             wrong += bool(found)

@@ -122,6 +122,9 @@ def main() -> None:
 
 def _outcome(as_json: bool) -> int:
     """Run the command; what came of it, as an exit code."""
+    for word in sys.argv[1:]:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # bytes that are no UTF-8
+            return fail("usage", f"expected arguments in valid Unicode. Got {word!r}.", 2, as_json)
     try:
         code = app(
             sys.argv[1:],

@@ -91,7 +91,7 @@ def present(document: Document, as_json: bool, show: Show) -> None:
     if as_json:
         _write(json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n")
         return
-    console = _console()
+    console = document_console()
     with console.capture() as drawn:
         show(console, printable_values(document))
     _write(drawn.get())

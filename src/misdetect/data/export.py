@@ -41,7 +41,9 @@ def export_coco(
 
 
 def check_new_folder(out: Path) -> None:
-    """Refuse ``out`` if something is there already."""
+    """Refuse ``out`` if something is there already, or if it is no name."""
+    if not out.name:
+        raise ExportRefused(f"Expected the name of a new folder. Got {str(out)!r}.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportRefused(f"{out} exists and is not empty; choose another folder, or remove it.")
 

@@ -83,12 +83,16 @@ def results_in_pieces(records: Iterable[Any], path: Path, fingerprint: str) -> R
     if len({piece.image_ids.dtype for piece in pieces}) > 1:
         raise BadData(f"{path}: image_id is a number in some records and text in others.")
     segments = [piece.segments or [None] * len(piece) for piece in pieces]
-    columns = (
-        np.concatenate([getattr(piece, name) for piece in pieces])
-        for name in ("image_ids", "category_ids", "boxes", "scores")
-    )
     has_segments = any(piece.segments is not None for piece in pieces)
-    return Results(path, *columns, list(chain.from_iterable(segments)) if has_segments else None, fingerprint)
+    return Results(
+        path,
+        np.concatenate([piece.image_ids for piece in pieces]),
+        np.concatenate([piece.category_ids for piece in pieces]),
+        np.concatenate([piece.boxes for piece in pieces]),
+        np.concatenate([piece.scores for piece in pieces]),
+        list(chain.from_iterable(segments)) if has_segments else None,
+        fingerprint,
+    )
 
 
 def _plain(value: Any) -> ImageId:

@@ -88,6 +88,8 @@ def load_zoo(spec: Spec) -> "TorchDetector":
     if name not in ZOO:
         raise BadSpec(f"{spec.text!r}: there is no {name!r} in the zoo (there are {', '.join(ZOO)}).")
     own, score, batch = spec.take("weights", ""), spec.take("score", -1.0), spec.take("batch", BATCH)
+    if not own and "weights" in spec.options:
+        raise BadSpec(f"{spec.text!r}: weights= should name a file.")
     spec.finish()
     if batch < 1:
         raise BadSpec(f"{spec.text!r}: batch={batch} should be at least 1.")
