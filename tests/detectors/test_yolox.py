@@ -248,6 +248,7 @@ def shapes_and_colours(count, seed=0, size=64):
     return images, truths
 
 
+@pytest.mark.heavy
 def test_training_overfits_eight_images():
     """Losses, assignment, decoding and selection together can learn: AP50 above .9 on what was shown."""
     torch.manual_seed(0)
