@@ -128,8 +128,9 @@ def _inside_on_grid(inside: Candidates) -> Candidates:
     """All of a trace on the grid; what was kept and dropped the detector has decided before."""
     kinds = ((_BOXES, boxes_on_grid), (_SCORES, scores_on_grid))
     given = [(name, getattr(inside, name), put) for names, put in kinds for name in names]
+    columns: dict[str, Any] = {name: put(value) for name, value, put in given if value is not None}
     first = None if inside.first is None else _inside_on_grid(inside.first)
-    return replace(inside, first=first, **{name: put(value) for name, value, put in given if value is not None})
+    return replace(inside, first=first, **columns)
 
 
 def check_gradient(answer: Any, pixels: Floats) -> tuple[float, Floats]:
