@@ -29,7 +29,7 @@ class Verb:
 
     def prepare(self, made: Path) -> None:
         """Make what it needs, below the folder ``made``."""
-        made.mkdir(exist_ok=True)
+        made.mkdir(parents=True, exist_ok=True)
         _COCO(made)
         self.needs(made)
 
