@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli_world import World
-from faulty_server import AGAIN, FAILS, OPTIONS, Fault, Faulty
+from faulty_server import AGAIN, FAILS, OPTIONS, TIMEOUT, Fault, Faulty
 from fuzz_runs import command
 from loopback import Server
 
@@ -40,7 +40,8 @@ def ask(world: World, server: Server, faulty: Faulty, out: Path, *more: object, 
 def try_fault(fault: Fault, world: World, server: Server, folder: Path) -> Asked:
     """Every second image is answered wrongly the first time."""
     faulty = Faulty(lambda n: fault if n % 2 else None)
-    found = ask(world, server, faulty, folder / "results.json")
+    options = f",timeout={TIMEOUT}" if fault.slow else ""
+    found = ask(world, server, faulty, folder / "results.json", options=options)
     judge(found, faulty)
     expected = IMAGES // 2 if fault.expected == FAILS else 0
     if not found.wrong and found.document["failed"] != expected:

@@ -49,15 +49,16 @@ def every_kill(
     made = folder / "made"
     verb.prepare(made)
     tally = Tally()
-    whole = attempt(verb, made, folder / "whole")
+    undisturbed = folder / f"{verb.name}-{number}-whole"
+    whole = attempt(verb, made, undisturbed)
     assert not complaints(whole, 0), f"the command fails by itself: {complaints(whole, 0)}"
     tally.operations.update(operation.name for operation in whole.operations)
-    expected = contents(folder / "whole")
+    expected = contents(undisturbed)
     if most is not None:
         step = max(1, len(whole.operations) // most)
     at = 1 + step // 2
     while True:
-        out = folder / f"{verb.name}-{at}"
+        out = folder / f"{verb.name}-{number}-{at}"
 
         def strike(operation: Operation, at: int = at) -> int | None:
             return -number if operation.number == at else None

@@ -27,7 +27,7 @@ def kills(folder: Path, most: int | None) -> Iterator[Found]:
 
     for verb in VERBS.values():
         few = 12 if "workers" in verb.name and most is None else most
-        tally = every_kill(verb, folder / verb.name.replace(" ", "-"), most=few)
+        tally = every_kill(verb, folder, most=few)
         yield f"kill before a file operation: {verb.name} ({tally.operations.total()} operations)", *_counts(tally)
 
 
@@ -48,8 +48,7 @@ def signals(folder: Path, most: int | None) -> Iterator[Found]:
 
     for name in ("data", "detect", "explain", "fuzz", "score"):
         for number in SIGNALS:
-            place = folder / f"{name}-{number}"
-            tally = every_kill(VERBS[name], place, most=most or 20, number=number)
+            tally = every_kill(VERBS[name], folder, most=most or 20, number=number)
             yield f"{signal.Signals(number).name} before a file operation: {name}", *_counts(tally)
 
 

@@ -105,6 +105,8 @@ class Pump:
         budget: Budget | None = None,
     ) -> None:
         self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
+        if hasattr(detector, "budget"):  # an endpoint: no answer that was paid for waits for the others of its batch
+            batch_size = 1
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
         # handing over costs both threads time: a detector that divides a call into batches itself is called less often
         self._per_call = max(self.batch_size, 0 if batch_size else int(getattr(detector, "images_per_call", 0)))

@@ -78,12 +78,14 @@ def outcomes(run: Run) -> dict[str, Any]:
 def effects(run: Run) -> dict[str, Any]:
     """What the changes that do not flicker mean against the truth: by condition the effects and the harms, in percent
     of originals times positions (what comes up by itself is counted against the same whole)."""
-    whole = run.query("SELECT condition, sum(weight * len(objects)) AS whole FROM rows GROUP BY condition").to_pylist()
+    whole = run.query(
+        "SELECT condition, sum(weight * len(objects)) AS whole FROM rows GROUP BY condition ORDER BY condition DESC"
+    ).to_pylist()
     table = run.query(
         "SELECT condition, change.effect AS effect, change.harm AS harm, sum(weight) AS weight FROM ("
         "SELECT condition, weight, unnest([{'effect': o.effect, 'harm': o.harm, 'flicker': o.flicker} FOR o IN objects]"
         " || [{'effect': n.effect, 'harm': n.harm, 'flicker': n.flicker} FOR n IN new]) AS change FROM rows) "
-        "WHERE change.harm IS NOT NULL AND NOT change.flicker GROUP BY ALL"
+        "WHERE change.harm IS NOT NULL AND NOT change.flicker GROUP BY ALL ORDER BY ALL"
     ).to_pylist()
 
     def shares(column: str, names: Sequence[str], condition: str, among: float | None) -> dict[str, float | None]:
@@ -127,7 +129,8 @@ def over_distance(run: Run) -> dict[str, Any]:
         f"sum(weight * ({changed} AND o.flicker)::int) / sum(weight) AS flicker, "
         "sum(weight * (o.outcome = 'moved')::int) / sum(weight) AS moved, "
         f"max(o.distance) FILTER (WHERE {changed} AND NOT o.flicker) AS farthest "
-        "FROM (SELECT condition, width, height, weight, unnest(objects) AS o FROM rows) GROUP BY ALL ORDER BY bin"
+        "FROM (SELECT condition, width, height, weight, unnest(objects) AS o FROM rows) GROUP BY ALL "
+        "ORDER BY bin, condition DESC"
     ).to_pylist()
     bins = []
     for bin in sorted({row["bin"] for row in table}):
