@@ -4,6 +4,7 @@ Safetensors, or a torch file read with ``weights_only=True``; anything that woul
 dict that does not fit is refused before a single tensor is copied, with the keys that do not fit.
 """
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from misdetect.errors import BadWeights
-from misdetect.files import write_atomically
+from misdetect.files import LARGEST, open_regular, write_atomically
 from misdetect.picture import digest
 
 _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
