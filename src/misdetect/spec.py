@@ -15,6 +15,8 @@ from misdetect.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
+"""What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -67,9 +69,17 @@ class Spec:
                 raise BadSpec(f"{self.text!r}: {name}={raw} should be yes or no.")
             return raw.lower() in _TRUE
         try:
+            if isinstance(default, (int, float)) and not _NUMBER.fullmatch(raw):
+                raise ValueError
             return type(default)(raw)
         except ValueError:
             raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None
+
+    def instead(self, name: str, value: object) -> str:
+        """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
+        head, *rest = _OPTION.split(self.text.strip())
+        kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
+        return ",".join([head, *kept, f"{name}={value}"])
 
     def finish(self) -> None:
         """Raise if an option was given that nobody took."""

@@ -88,7 +88,7 @@ def test_only_regular_files_are_written(tmp_path, photos, run):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("delay", [0.05, 1.5])
 def test_a_signal_ends_the_command_quickly_and_without_a_traceback(tmp_path, photos, number, code, workers, delay):
-    spec = write(tmp_path, detect="import time; time.sleep(0.5)")
+    spec = write(tmp_path, detect="import time; time.sleep(60)")  # a call that must not be waited for
     arguments = ["--detector", spec, "--data", photos, "--out", str(tmp_path / "o.json"), "--workers", str(workers)]
     command = [sys.executable, "-m", "misdetect", "detect", *arguments, "--batch", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

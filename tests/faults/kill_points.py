@@ -40,25 +40,30 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-def every_kill(verb: Verb, folder: Path, *, step: int = 1, first: int = 1, number: int = signal.SIGKILL) -> Tally:
-    """Send ``number`` (a signal) to ``verb`` before each ``step``-th of its file operations, beginning with the
-    ``first``; then run it again, and compare what it leaves with what it leaves undisturbed."""
+def every_kill(
+    verb: Verb, folder: Path, *, step: int = 1, most: int | None = None, number: int = signal.SIGKILL
+) -> Tally:
+    """Send ``number`` (a signal) to ``verb`` before each ``step``-th of its file operations (or before ``most`` of
+    them, evenly spread); then run it again, and compare what it leaves with what it leaves undisturbed."""
     load_everything()
     made = folder / "made"
     verb.prepare(made)
     tally = Tally()
-    whole = _attempt(verb, made, folder / "whole")
-    assert not _complaints(whole, 0), f"the command fails by itself: {_complaints(whole, 0)}"
+    undisturbed = folder / f"{verb.name}-{number}-whole"
+    whole = attempt(verb, made, undisturbed)
+    assert not complaints(whole, 0), f"the command fails by itself: {complaints(whole, 0)}"
     tally.operations.update(operation.name for operation in whole.operations)
-    expected = contents(folder / "whole")
-    at = first
+    expected = contents(undisturbed)
+    if most is not None:
+        step = max(1, len(whole.operations) // most)
+    at = 1 + step // 2
     while True:
-        out = folder / f"{verb.name}-{at}"
+        out = folder / f"{verb.name}-{number}-{at}"
 
         def strike(operation: Operation, at: int = at) -> int | None:
             return -number if operation.number == at else None
 
-        ended = _attempt(verb, made, out, strike)
+        ended = attempt(verb, made, out, strike)
         if len(ended.operations) < at:
             shutil.rmtree(out)
             return tally
@@ -68,7 +73,7 @@ def every_kill(verb: Verb, folder: Path, *, step: int = 1, first: int = 1, numbe
         at += step
 
 
-def _attempt(verb: Verb, made: Path, out: Path, strike: Strike | None = None) -> Ended:
+def attempt(verb: Verb, made: Path, out: Path, strike: Strike | None = None) -> Ended:
     if not out.exists():
         (out / "tmp").mkdir(parents=True)
         verb.before(made, out)
@@ -84,15 +89,15 @@ def _judge(
     code = 0 if not struck.main else -signal.SIGKILL if number == signal.SIGKILL else INTERRUPTED[number]
     # a signal that comes while the last files are written may come too late to be heeded
     allowed = (code, 0) if number != signal.SIGKILL else (code,)
-    wrong = [f"{where}: {complaint}" for complaint in _complaints(ended, *allowed)]
-    again = _attempt(verb, made, out)
-    wrong += [f"{where}, run again: {complaint}" for complaint in _complaints(again, 0)]
+    wrong = [f"{where}: {complaint}" for complaint in complaints(ended, *allowed)]
+    again = attempt(verb, made, out)
+    wrong += [f"{where}, run again: {complaint}" for complaint in complaints(again, 0)]
     if not again.code and (differs := differences(contents(out), expected)):
         wrong.append(f"{where}, run again: differs in {differs}")
     return wrong
 
 
-def _complaints(ended: Ended, *allowed: int) -> list[str]:
+def complaints(ended: Ended, *allowed: int) -> list[str]:
     """What a command must never do, and exit codes that it was not to end with."""
     said = ended.out + ended.err
     found = ["it hung"] if ended.hung else []
@@ -121,7 +126,8 @@ def contents(folder: Path) -> dict[str, object]:
         name = str(path.relative_to(folder))
         if path.name == ".lock" or (path.parent.name == "parts" and path.name.startswith("part-")):
             continue
-        if path.is_dir() or path.name in _VARY or path.suffix == ".budget":
+        counted = path.name == "document.json" and path.parent.with_name(f"{path.parent.name}.budget").exists()
+        if path.is_dir() or path.name in _VARY or path.suffix == ".budget" or counted:
             found[name] = "there"
         else:
             found[name] = path.read_bytes().replace(str(folder).encode(), b"FOLDER")
@@ -129,4 +135,5 @@ def contents(folder: Path) -> dict[str, object]:
 
 
 _VARY = ("run.json", "predictions.sqlite", "checkpoint.safetensors")
-"""Files that hold the command, and so the folder's name, or times."""
+"""Files that hold the command, and so the folder's name, or times. What a run with a budget has spent is in its
+document, and a kill costs what the detector was being asked: such a run is compared by its rows alone."""

@@ -1,9 +1,11 @@
 """confusion: the document against a naive matrix of its rows, planted confusions found in their cell, nothing lost."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import confusion_oracles as naive
 import numpy as np
@@ -17,6 +19,7 @@ from misdetect.detections import Truth
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import OtherClass, Sink
 from misdetect.errors import BadData, BadSpec, LevelTooLow
+from misdetect.studies.detect import coco_results, write_results
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +216,35 @@ def test_what_cannot_be_done_is_said_before_anything_is_asked(made, tmp_path):
     with pytest.raises(BadData, match="no annotations"):
         md.confusion(Silent(), bare, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_every_key_of_the_document_is_explained(made):
+    page = (Path(__file__).parents[2] / "docs" / "confusion.md").read_text()
+    named = set(re.findall(r"`([a-z_]+)`", page.partition("## The document")[2]))
+    document = confused(made, cell="cup,bowl").document
+    assert set(document) - {"study", "detector", "data"} <= named
+    assert set(document["by_class"]["cup"]) - {"recall_interval", "precision_interval"} <= named
+    assert set(document["recall_steps"][0]) <= named
+
+
+@pytest.mark.parametrize("kind", ["run", "directory", "results"])
+def test_stored_predictions_give_the_matrix_of_their_detector(kind, tmp_path):
+    data = "rooms:val,count=12"
+    detector = f"glassbox:other-class/class=chair/to=cup+shift/rate=.2,data={data}"
+    asked = md.confusion(detector, data, background="reported").document
+    detected = md.detect(detector, data, out=tmp_path / "run")
+    results = tmp_path / "results.json"
+    given = {"run": detected, "directory": str(tmp_path / "run"), "results": f"predictions:{results}"}[kind]
+    if kind == "results":
+        write_results(results, coco_results(detected.directory, load_data(data)))
+    document = md.confusion(given, data, workers=3, out=tmp_path / "matrix").document
+    assert document["settings"]["background"] == "reported"
+    assert document["counts"] == asked["counts"]
+    assert document["outcomes"] == asked["outcomes"]
+    assert np.allclose(document["confidence"], asked["confidence"], atol=1e-3)
+    assert document["outcomes"]["confused"] > 3 < document["outcomes"]["missed"]
+    with pytest.raises(LevelTooLow, match="--background reported"):
+        md.confusion(given, data, background="soft")
 
 
 def _cells(document, table):

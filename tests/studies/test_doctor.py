@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from doctor_graphs import channels, finished, pictures, shares, xywh
 from doctor_mistakes import COCO66, FASTESTDET, FIXTURES, ONNX, SQUARE, WIDE, YOLOX, Remembering, Wrong, oblong
 from hypothesis import given
 from hypothesis import strategies as st
 
 import misdetect as md
 from misdetect.compose.resend import EDITS, come_back, resent, sent_size
-from misdetect.detections import Detections, Said
+from misdetect.detections import Detections, Said, Truth
 from misdetect.picture import Raw
 from misdetect.studies.doctor.bench import rewired
 from misdetect.studies.doctor.readings import BOX_READINGS, assigned, label_readings
@@ -85,6 +86,37 @@ def test_each_mistake_that_oblong_pictures_show_is_named_first(right, name):
 def test_each_wrong_option_of_a_real_detector_is_named_first(name):
     spec, kind = ONNX[name]
     check(first(spec, COCO66, 66), kind, "")
+
+
+OPTIONS = {
+    "BGR for RGB": (channels, {}, ",colour=bgr", "channels", "colour=rgb"),
+    "sigmoid missing": (channels, {"logits": True}, "", "activation", "activation=sigmoid"),
+    "0..255 for 0..1": (channels, {}, ",scale=1", "normalisation", "scale=1/255"),
+    "ImageNet's mean": (channels, {}, ",mean=0.485,0.456,0.406,std=0.229,0.224,0.225", "normalisation", "mean=0,std=1"),
+    "a threshold that cuts": (channels, {}, ",score=0.8", "threshold", "score=0.01"),
+    "a cap that cuts": (channels, {}, ",max=1", "cap", "max=100"),
+    "x y w h": (finished, {"boxes": xywh()}, "", "boxes", "boxes=xywh"),
+    "shares": (finished, {"boxes": shares()}, "", "boxes", "units=shares"),
+    "labels from 1": (finished, {"labels_from": 1}, "", "labels", "labels-from=1"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_wrong_option_is_named_first_with_the_spec_that_is_right(tmp_path, name):
+    graph, how, wrong, kind, fix = OPTIONS[name]
+    data, spec = pictures(), graph(tmp_path / "cells.onnx", **how)
+    document, finding = first(spec + wrong, data)
+    assert finding is not None, document["tried"][:3]
+    assert finding["kind"] == kind, document["findings"]
+    assert fix in finding["fix"]
+    assert finding["before"] < finding["after"]
+    repaired = md.score(md.detect(finding["fix"], data, cache=False), data).document["ap"]["AP"]
+    assert repaired > 0.9
+
+
+@pytest.mark.parametrize("graph", [channels, finished])
+def test_a_graph_with_the_right_options_gives_no_finding(tmp_path, graph):
+    assert first(graph(tmp_path / "cells.onnx"), pictures())[0]["findings"] == []
 
 
 def test_two_mistakes_at_once_are_both_named(right, rooms):
@@ -222,7 +254,7 @@ class Changed:
 def test_beside_a_reference_no_truth_is_needed_and_the_damage_is_named(rooms, tmp_path, how, kinds):
     (tmp_path / "changed.py").write_text(REFERENCE)
     spec = f"python:{tmp_path / 'changed.py'}:Changed,how={how}"
-    bare = md.load_data([(sample.image, None) for sample in list(rooms)[:18]], rooms.names)
+    bare = md.load_data([(sample.image, Truth.empty()) for sample in list(rooms)[:18]], rooms.names)
     document, finding = first(spec, bare, 18, reference="zoo:yolox")
     if not kinds:
         assert finding is None
@@ -231,6 +263,27 @@ def test_beside_a_reference_no_truth_is_needed_and_the_damage_is_named(rooms, tm
     assert finding["kind"] in kinds
     assert document["reference"]["differ_most"]
     assert document["reference"]["objects"] > 20
+
+
+@needs_fixtures
+@pytest.mark.heavy
+def test_an_int8_yolox_is_called_quantised_beside_the_float_one(tmp_path):
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    right, photos = md.load_detector(YOLOX), md.load_data(COCO66)
+
+    class Photos(CalibrationDataReader):
+        rest = iter([right.prepare([photos[i].image])[0].copy() for i in range(8)])
+
+        def get_next(self):
+            tensor = next(self.rest, None)
+            return None if tensor is None else {right._image.name: tensor}
+
+    quantize_static(FIXTURES / "models" / "yolox_nano.onnx", tmp_path / "int8.onnx", Photos())
+    spec = YOLOX.replace(str(FIXTURES / "models" / "yolox_nano.onnx"), str(tmp_path / "int8.onnx"))
+    document, finding = first(spec, COCO66, 24, reference=YOLOX)
+    assert finding["kind"] == "quantised"
+    assert document["reference"]["found"] < document["reference"]["objects"]
 
 
 @given(st.sampled_from(sorted(EDITS)), st.integers(2, 40), st.integers(2, 40), st.data())

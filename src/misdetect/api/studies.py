@@ -14,11 +14,13 @@ from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import MisdetectError
 from misdetect.settings import settings_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.confusion.settings import ConfusionSettings
+from misdetect.studies.confusion.stored import StoredDetector
 from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
@@ -33,14 +35,28 @@ DataLike = str | Dataset | Iterable[tuple[Any, Any]]
 """A spec, a ``Dataset``, or pairs of image and truth."""
 
 
-def study(settings: Callable[P, Running], name: str) -> Callable[Concatenate[DetectorLike, DataLike, P], Run]:
-    """The function of study ``name``: a detector, data, and the fields of ``settings`` as keywords."""
+def study(
+    settings: Callable[P, Running], name: str, *, stored: bool = False
+) -> Callable[Concatenate[DetectorLike, DataLike, P], Run]:
+    """The function of study ``name``: a detector, data, and the fields of ``settings`` as keywords. What is ``stored``
+    may stand for a detector where the study only looks at answers."""
 
     def run(detector: DetectorLike, data: DataLike, *args: P.args, **kwargs: P.kwargs) -> Run:
-        return run_settings(name, detector, data, settings(*args, **kwargs))
+        how = settings(*args, **kwargs)
+        return run_settings(name, _stored(detector, data) if stored else detector, data, how)
 
     run.__name__ = run.__qualname__ = name
     return cast("Callable[Concatenate[DetectorLike, DataLike, P], Run]", described(run, settings))
+
+
+def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
+    """Stored predictions of ``data``, or a run of ``detect`` on it, as a detector; any other detector as it is."""
+    given = detector.directory if isinstance(detector, Run) else detector
+    is_run = isinstance(given, Directory) or (isinstance(given, str | Path) and (Path(given) / RUN_JSON).is_file())
+    if is_run or str(given).startswith("predictions:"):
+        assert isinstance(given, Directory | str | Path)
+        return StoredDetector(given, load_data(data))
+    return detector
 
 
 def described(run: Callable[..., Any], settings: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,8 +101,8 @@ def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ..
     return tuple(known["names"]) if known and known["spec"] == detector else None
 
 
-confusion = study(ConfusionSettings, "confusion")
 attack = study(AttackSettings, "attack")
+confusion = study(ConfusionSettings, "confusion", stored=True)
 detect = study(DetectSettings, "detect")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")

@@ -12,7 +12,8 @@ from cyclopts import App, CycloptsError
 
 from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, stdout_kept
-from misdetect.errors import MisdetectError
+from misdetect.detectors.catalogue import extra_of
+from misdetect.errors import MisdetectError, MissingExtra
 
 VERBS = {
     "attack": (
@@ -121,6 +122,9 @@ def main() -> None:
 
 def _outcome(as_json: bool) -> int:
     """Run the command; what came of it, as an exit code."""
+    for word in sys.argv[1:]:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # bytes that are no UTF-8
+            return fail("usage", f"expected arguments in valid Unicode. Got {word!r}.", 2, as_json)
     try:
         code = app(
             sys.argv[1:],
@@ -147,5 +151,9 @@ def _outcome(as_json: bool) -> int:
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
+        missing = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:  # a verb that trains, say, in a base install
+            absent = MissingExtra.named("this", missing)
+            return fail(absent.kind, str(absent), absent.exit_code, as_json)
         sentence = f"{type(error).__name__}: {error}; this is a fault in misdetect, MISDETECT_TRACEBACK=1 shows where."
         return fail("fault", sentence, 2, as_json)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching
+from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -34,6 +34,7 @@ def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter
 
 
 def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
+    kind: Any = str if _is_list(setting) else _written(setting.type)
     how = Parameter(
         name=setting.option,
         help=_help(setting),
@@ -41,8 +42,8 @@ def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Paramete
         show_default=default is not False and default is not None,
         negative=() if setting.type is bool and default is False else None,
         consume_multiple=False,
+        converter=whole_number if set(get_args(kind) or (kind,)) <= {int, NoneType} else None,
     )
-    kind: Any = str if _is_list(setting) else _written(setting.type)
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     return inspect.Parameter(
         setting.name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, how]

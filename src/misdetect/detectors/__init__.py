@@ -59,6 +59,8 @@ def _loader(spec: Spec) -> Callable[[Spec], object]:
             f"{spec.text!r}: there is no detector scheme {spec.scheme!r} (known: {', '.join(FAMILIES)})."
             f"{did_you_mean(spec.scheme, FAMILIES)}"
         )
+    if family.extra and family.missing:  # now, and not from wherever its code first wants them
+        raise MissingExtra.named(f"{spec.scheme}:", family.extra)
     module, _, function = family.loader.partition(":")
     try:
         loader: Callable[[Spec], object] = getattr(importlib.import_module(module), function)

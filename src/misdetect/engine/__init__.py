@@ -22,7 +22,8 @@ from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError, 
 from misdetect.picture import Picture
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
-"""Called with cases done, cases in all, and the counts so far."""
+"""Called with cases done, cases in all, and the counts so far. Of a study with a budget of its own, ``counts["of"]``
+says what is counted instead ("queries"); 0 in all: nobody knows."""
 
 _COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
 """What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
@@ -153,7 +154,12 @@ def _run(
         _recall(run, study.learn)
 
     def report(done: int) -> None:
-        if progress is not None:
+        if progress is None:
+            return
+        if hasattr(study, "progress"):
+            done, total = study.progress()
+            progress(done, total, {**backend.stats, "of": "queries"})
+        else:
             progress(done, len(study), backend.stats)
 
     waiting = (case for case in study.cases() if case is None or case.index not in known)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, is_usable
+from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, recalled
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
@@ -105,6 +105,8 @@ class Pump:
         budget: Budget | None = None,
     ) -> None:
         self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
+        if hasattr(detector, "budget"):  # an endpoint: no answer that was paid for waits for the others of its batch
+            batch_size = 1
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
         # handing over costs both threads time: a detector that divides a call into batches itself is called less often
         self._per_call = max(self.batch_size, 0 if batch_size else int(getattr(detector, "images_per_call", 0)))
@@ -295,7 +297,9 @@ class Pump:
         known = {} if self.journal is None else self.journal.get(pictures)
         if self.cache is not None and self._fingerprint:
             known |= self.cache.get([key for key in pictures if key not in known])
-        return {key: told for key, told in known.items() if is_usable(told, pictures[key], len(self.detector.names))}
+        classes = len(self.detector.names)
+        checked = {key: recalled(told, pictures[key], classes) for key, told in known.items()}
+        return {key: told for key, told in checked.items() if told is not None}
 
     def _prepare(self, batch: list[_Ask]) -> tuple[list[_Ask], list[Any]]:
         """Render and charge ``batch``: what may really be sent, and its images."""

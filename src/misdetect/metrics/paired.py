@@ -14,13 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from misdetect.boxes import Bools, Floats, Ints
 from misdetect.metrics.ap import IOU_THRESHOLDS
-from misdetect.metrics.bootstrap import interval
+from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
 
 RECALLS = np.linspace(0, 1, 101)
 """COCO's, to the last bit: of ten objects three are a recall of .3, and that must count as COCO counts it."""
 MOST = 100
-"""Detections per image that count, the best-scored: COCO's cap."""
+"""Detections per image and class that count, the best-scored: COCO's cap; of one ranking, per image."""
+REPEATS = 400
 _AT_ONCE = 1 << 22
 """Numbers held at a time while resamples are gone through."""
 
@@ -67,10 +69,11 @@ class Boxes:
         image = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
         return Boxes(image, self.label[index], self.boxes[index], self.scores[index])
 
-    def best(self, most: int = MOST) -> "Boxes":
-        """The ``most`` best-scored of each image, by falling score within it."""
-        order = np.lexsort((-self.scores, self.image))
-        first = np.searchsorted(self.image[order], self.image[order], side="left")
+    def best(self, most: int = MOST, *, of_class: bool = True) -> "Boxes":
+        """The ``most`` best-scored of each image (and class), sorted by image."""
+        group = self.image * (self.label.max(initial=0) + 1) + self.label if of_class else self.image
+        order = np.lexsort((-self.scores, group))
+        first = np.searchsorted(group[order], group[order], side="left")
         return self[order[np.arange(len(order)) - first < most]]
 
 
@@ -88,7 +91,7 @@ class Precision:
         any_class: bool = False,
         thresholds: Sequence[float] = IOU_THRESHOLDS,
     ) -> None:
-        found = found.best()
+        found = found.best(of_class=not (pooled or any_class))
         self._thresholds = thresholds
         self._images = objects.images
         detection, truth = pairs_within_images(found.image, objects.image)
@@ -163,3 +166,17 @@ def difference(
     """AP of ``after`` minus AP of ``before``, and its interval over the same ``draws`` ``[R, images]`` of both."""
     low, high = interval(after.values(draws) - before.values(draws), confidence)
     return after.ap - before.ap, (float(low), float(high))
+
+
+def resampled_ap(
+    truth: TruthColumns, detections: DetectionColumns, repeats: int = REPEATS, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """AP and AP50 ``[repeats]`` of resamples of the images; NaN where nothing is annotated in one."""
+    return ap_of_draws(truth, detections, resamples(max(len(truth.images), 1), repeats, seed))
+
+
+def ap_of_draws(truth: TruthColumns, detections: DetectionColumns, draws: Floats) -> tuple[Floats, Floats]:
+    """AP and AP50 ``[R]`` where image i counts ``draws[r, i]`` times."""
+    objects = Objects(draws.shape[1], truth.image, truth.label, truth.boxes, truth.crowd)
+    found = Boxes(detections.image, detections.label, detections.boxes, detections.scores)
+    return Precision(objects, found).values(draws), Precision(objects, found, thresholds=(0.5,)).values(draws)

@@ -1,124 +1,95 @@
-"""Charts of an attack: bars in groups with their intervals, the ladder's rungs, and a small confusion matrix.
+"""Charts of an attack's document: paper 5's Fig. 2 (AP under every attack), Fig. 6 (ablations), Figs. 5 and 7 to 9
+(confusion matrices), the ladder, and success against distance. They read no run and no photo."""
 
-Pixels drawn with OpenCV, as ``figures``; nothing here reads a run.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import cv2
 import numpy as np
+from matplotlib.figure import Figure
 
-from misdetect.picture import Pixels
-from misdetect.report.figures import colour, heat_colours
+from misdetect.report import charts
+from misdetect.report.confusion_figures import Shown, matrix, readable, shares
 
-_FONT, _BLACK, _GREY = cv2.FONT_HERSHEY_SIMPLEX, (20, 20, 20), (215, 215, 215)
-Value = tuple[float | None, Sequence[float] | None]
-"""A number in 0..1 and its interval."""
+Document = Mapping[str, Any]
+ABLATED = ("r_idx", "r_all", "r_obj", "r_conf")
+_CLASSES = 12
+"""Classes of a matrix that are shown one by one: there are many matrices in one figure."""
 
 
-def grouped_bars(groups: Mapping[str, Mapping[str, Value]], title: str, *, height: int = 300) -> Pixels:
-    """A group of bars for each of ``groups``, a bar for each of its entries, from 0 to 1, with whiskers."""
-    names = list(dict.fromkeys(name for group in groups.values() for name in group))
-    bar, gap, left, top, bottom = 30, 26, 44, 44, height - 30
-    sizes = [max(bar * len(group), _wide(name)) for name, group in groups.items()]
-    width = max(
-        left + sum(sizes) + gap * (len(groups) + 1), left + _wide(title), left + sum(_wide(n) + 34 for n in names)
-    )
-    canvas = np.full((height, width, 3), 255, dtype=np.uint8)
-    for tick in (0, 0.25, 0.5, 0.75, 1):
-        y = round(bottom - tick * (bottom - top))
-        cv2.line(canvas, (left, y), (width - 6, y), _GREY, 1)
-        _put(canvas, f"{tick:g}", (8, y + 4))
-    x = left + gap
-    for (name, group), size in zip(groups.items(), sizes, strict=True):
-        for i, (entry, (value, ends)) in enumerate(group.items()):
-            if value is None:
+def attacks(document: Document) -> Figure:
+    """Fig. 2: AP50 of the clean images and under every attack."""
+    entries = {"clean": document["clean"], **document["attacks"]}
+    values = {name: {"AP50": (e["AP50"], e["intervals"].get("AP50"))} for name, e in entries.items()}
+    return charts.caption(charts.grouped_bars(values, "AP50 under attack", "AP50"), about(document))
+
+
+def ablations(document: Document) -> Figure:
+    """Fig. 6: AP50 of each ablation under every attack."""
+    values: dict[str, dict[str, charts.Value]] = {"clean": {"vanilla": (document["clean"]["AP50"], None)}}
+    for loss, parts in document["clsaval"].items():
+        values[loss] = {name: (part["AP50"], part["intervals"]["AP50"]) for name, part in parts.items()}
+    figure = charts.grouped_bars(values, "Parts taken from the clean image (ClsAVal)", "AP50")
+    return charts.caption(figure, about(document))
+
+
+def ladder(document: Document) -> Figure:
+    """Every rung with its success and interval; those that are broken in another colour, by what they mean."""
+    found = document["ladder"]
+    groups: dict[str, dict[str, charts.Value]] = {}
+    for rung in found["rungs"]:
+        ends = None if rung["interval"] is None else [100 * end for end in rung["interval"]]
+        value = None if rung["success"] is None else 100 * rung["success"]
+        groups[rung["name"]] = {rung["means"] or "the rung holds": (value, ends)}
+    title = f"The ladder, loss {found['loss']}, {found['images']} images: {found['verdict']}"
+    figure = charts.whiskers(groups, title, "% of the objects found before that are lost")
+    return charts.caption(figure, about(document))
+
+
+def distance(document: Document) -> Figure:
+    """Success against the distance that is kept from every object."""
+    entries = document["distance"]
+    away = [float(entry["distance"]) for entry in entries]
+    lost = [100 * entry["success"] for entry in entries]
+    curves = {"lost": (away, lost)}
+    figure = charts.lines(curves, "Attacked from a distance", "px kept from every object", "% of the objects lost")
+    axes = figure.axes[0]
+    low, high = ([100 * entry["interval"][end] for entry in entries] for end in (0, 1))
+    axes.fill_between(away, low, high, color=charts.SERIES[0], alpha=0.2, linewidth=0)
+    return charts.caption(figure, about(document))
+
+
+def matrices(document: Document) -> Figure:
+    """Figs. 5 and 7 to 9: the clean image's matrix, then under each loss the attacked one and its ablations, which show
+    what becomes of the boxes that the clean image reports."""
+    rows = [[("clean", document["dcm"]["clean"])]]
+    for loss, found in document["dcm"].items():
+        if loss != "clean":
+            parts = document["clsaval"].get(loss, {})
+            rows.append([(loss, found), *((f"{loss}, {n}", parts[n]["dcm"]) for n in ABLATED if n in parts)])
+    columns = max(map(len, rows))
+    side = 1.6 + 0.34 * (min(len(document["dcm"]["clean"]["labels"]), _CLASSES) + 2)
+    figure = charts.new(side * columns, side * len(rows) + 0.5)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for cells, row in zip(grid, rows, strict=True):
+        for i, axes in enumerate(cells):
+            if i >= len(row):
+                axes.axis("off")
                 continue
-            paint, at = colour(names.index(entry)), x + bar * i
-            cv2.rectangle(canvas, (at, round(bottom - value * (bottom - top))), (at + bar - 6, bottom), paint, -1)
-            if ends is not None:
-                _whisker(canvas, at + (bar - 6) // 2, [round(bottom - end * (bottom - top)) for end in ends])
-            peak = max(value, *(ends or ()))
-            _put(canvas, f"{value:.2f}".lstrip("0"), (at, round(bottom - peak * (bottom - top)) - 4), 0.36)
-        _put(canvas, name, (x, bottom + 18))
-        x += size + gap
-    _put(canvas, title, (8, 16))
-    if len(names) > 1:
-        x = left
-        for i, name in enumerate(names):
-            cv2.rectangle(canvas, (x, 24), (x + 10, 34), colour(i), -1)
-            _put(canvas, name, (x + 14, 34))
-            x += _wide(name) + 30
-    return canvas
+            title, found = row[i]
+            shown = Shown.of({**found, "policy_dependent": ()}, _CLASSES)
+            values = np.hstack([shown.counts, np.append(shown.became[:, -1], np.nan)[:, None]])
+            matrix(axes, shown.names, values, shares(shown.counts, shown.became), title)
+    return charts.caption(figure, about(document))
 
 
-def _whisker(canvas: Pixels, x: int, ends: Sequence[int]) -> None:
-    low, high = max(ends), min(ends)
-    cv2.line(canvas, (x, low), (x, high), _BLACK, 1)
-    for y in (low, high):
-        cv2.line(canvas, (x - 3, y), (x + 3, y), _BLACK, 1)
-
-
-def steps(ladder: Mapping[str, Any], *, width: int = 720) -> Pixels:
-    """The ladder: a line per rung with its success and interval; a rung that is broken in red, with what it means."""
-    rungs = ladder["rungs"]
-    left, line = 110, 26
-    canvas = np.full((52 + line * len(rungs), width, 3), 255, dtype=np.uint8)
-    _put(
-        canvas, f"share of objects lost, loss {ladder['loss']}, {ladder['images']} images: {ladder['verdict']}", (8, 16)
+def about(document: Document) -> str:
+    """What the numbers are of."""
+    s = document["settings"]
+    source = f"gradients of {s['surrogate']} (transfer)" if document["transfer"] else "white box"
+    lines = (
+        f"{document['detector'] or 'a detector'} on {document['data']}",
+        f"{document['images']} images, {document['right']} objects found before (score ≥ {s['score']:g}, "
+        f"IoU ≥ {s['loc']:g})",
+        f"{source}, eps {s['eps']:g}, {s['steps']} steps of {s['alpha']:g}, {s['where']}",
     )
-    right = width - 190
-    for tick in (0, 0.25, 0.5, 0.75, 1):
-        x = round(left + tick * (right - left))
-        cv2.line(canvas, (x, 28), (x, canvas.shape[0] - 20), _GREY, 1)
-        _put(canvas, f"{100 * tick:.0f} %", (x - 10, canvas.shape[0] - 6), 0.36)
-    for i, rung in enumerate(rungs):
-        y = 42 + line * i
-        paint = colour(1) if rung["holds"] else colour(0)
-        _put(canvas, rung["name"], (8, y + 4))
-        if rung["success"] is None:
-            continue
-        low, high = (round(left + end * (right - left)) for end in rung["interval"])
-        at = round(left + rung["success"] * (right - left))
-        cv2.line(canvas, (low, y), (high, y), paint, 2)
-        cv2.circle(canvas, (at, y), 5, paint, -1, cv2.LINE_AA)
-        _put(canvas, f"{100 * rung['success']:.0f} %  {rung['means'] or ''}", (max(high, at) + 10, y + 4))
-    return canvas
-
-
-def matrix(found: Mapping[str, Any]) -> Pixels:
-    """A confusion matrix, true classes down and predicted ones across, each row's confidence as shares of it; the last
-    row and column are the background. Beneath it the objects without any detection."""
-    confidence = np.array(found["confidence"], dtype=np.float64)
-    labels = found["labels"]
-    cell = max(9, min(22, 300 // len(labels)))
-    sums = confidence.sum(axis=1, keepdims=True)
-    shares = np.divide(confidence, sums, out=np.zeros_like(confidence), where=sums > 0)
-    shares[sums[:, 0] <= 0] = np.nan
-    picture = np.repeat(np.repeat(heat_colours(shares, 0, 1), cell, axis=0), cell, axis=1)
-    left = max(_wide(name, 0.36) for name in labels) + 10
-    canvas = np.full((picture.shape[0] + 40, left + picture.shape[1] + 8, 3), 255, dtype=np.uint8)
-    canvas[: picture.shape[0], left : left + picture.shape[1]] = picture
-    for i, name in enumerate(labels):
-        _put(canvas, name, (4, cell * i + cell // 2 + 4), 0.36)
-    edge = cell * (len(labels) - 1)
-    cv2.line(canvas, (left, edge), (left + picture.shape[1], edge), (255, 255, 255), 1)
-    cv2.line(canvas, (left + edge, 0), (left + edge, picture.shape[0]), (255, 255, 255), 1)
-    went = found["objects"]
-    _put(
-        canvas,
-        f"objects {went['objects']}: right {went['right']}, confused {went['confused']},",
-        (4, picture.shape[0] + 14),
-        0.38,
-    )
-    _put(canvas, f"called background {went['sunk']}, no box {went['missed']}", (4, picture.shape[0] + 30), 0.38)
-    return canvas
-
-
-def _put(canvas: Pixels, text: str, at: tuple[int, int], size: float = 0.42) -> None:
-    cv2.putText(canvas, text, at, _FONT, size, _BLACK, 1, cv2.LINE_AA)
-
-
-def _wide(text: str, size: float = 0.42) -> int:
-    return int(cv2.getTextSize(text, _FONT, size, 1)[0][0])
+    return "\n".join(readable(line, 110) for line in lines)

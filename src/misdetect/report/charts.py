@@ -5,6 +5,7 @@ which ``save`` writes as PNG, SVG or PDF, the same bytes for the same values. Co
 """
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def save(path: Path, figure: Figure) -> Path:
     kind = path.suffix.lower().removeprefix(".")
     stream = io.BytesIO()
     FigureCanvasAgg(figure)
-    with matplotlib.rc_context({"svg.hashsalt": "misdetect"}):  # or ids in an SVG would be random
+    with matplotlib.rc_context({"svg.hashsalt": "misdetect"}), warnings.catch_warnings():  # or SVG ids would be random
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a font that lacks some letters draws boxes for them
         figure.savefig(stream, format=kind, metadata=_METADATA[kind])
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, stream.getvalue())

@@ -10,9 +10,9 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
 from misdetect.errors import BadImage
-from misdetect.files import write_atomically
 from misdetect.picture import Pixels
-from misdetect.report.confusion_figures import SHOWN, iou_figure, matrix_figure, png, top_figure
+from misdetect.report import charts
+from misdetect.report.confusion_figures import SHOWN, iou_figure, matrix_figure, top_figure
 from misdetect.report.figures import enlarged, save_png, stacked, titled, with_boxes
 from misdetect.studies.confusion.cells import Cell, behind
 from misdetect.studies.confusion.rows import MISSED
@@ -28,15 +28,12 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     """Draw the matrix, and for the ``most`` largest wrong cells the worst of what is behind them. Returns the files."""
     document = read_document(run)
     folder = run.path / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    charts = {"confusion.png": matrix_figure(document)}
+    drawn = {"confusion.png": matrix_figure(document)}
     if document["confusions"]:
-        charts["confusions.png"] = top_figure(document)
+        drawn["confusions.png"] = top_figure(document)
     if len(document["labels"]) - 1 <= SHOWN:
-        charts["confusion-iou.png"] = iou_figure(document)
-    for name, figure in charts.items():
-        write_atomically(folder / name, png(figure))
-    made = [folder / name for name in charts]
+        drawn["confusion-iou.png"] = iou_figure(document)
+    made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
     place = {data[i].id: i for i in range(len(data))}
     for number, (cell, count) in enumerate(largest(document)[:most], start=1):
         entries = behind(run, cell, document["labels"][-1], _EACH)

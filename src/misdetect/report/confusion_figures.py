@@ -4,27 +4,24 @@ Missed objects stand beside the matrix, and every threshold below it. Functions 
 photo.
 """
 
-import io
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 
 from misdetect.boxes import Bools, Floats
+from misdetect.report import charts
 
 SHOWN = 16
 """Classes that are shown one by one; where there are more, those that are confused most, and the others together."""
-_RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", "#1f6fb4"])
-_WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", "#d9480f"])
+_RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", charts.SERIES[0]])
+_WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", charts.BAD])
 _MODES = {
     "hard": "predicted background where that outscores every class",
     "soft": "scores spread over all columns",
@@ -87,29 +84,20 @@ def matrix_figure(document: Document) -> Figure:
     """Both views: how many detections are in each cell, and what share of each class's objects became what."""
     shown = Shown.of(document)
     side = 2.2 + 0.46 * (len(shown.names) + 2)
-    figure = Figure(figsize=(2 * side + 0.6, side + 1.1), dpi=110)
+    figure = charts.new(2 * side + 0.6, side + 0.9)
     left, right = figure.subplots(1, 2)
     absolute = np.hstack([shown.counts, np.append(shown.became[:, -1], np.nan)[:, None]])
     title = "detections in each cell, and missed objects"
-    _matrix(left, shown.names, absolute, shares(shown.counts, shown.became), title, shown.marked)
+    matrix(left, shown.names, absolute, shares(shown.counts, shown.became), title, shown.marked)
     every = np.vstack([shown.became, [*shown.counts[-1], np.nan]])
     of_objects = every / np.maximum(np.nansum(every, axis=1, keepdims=True), 1)
     title = "what objects became, % of each row (diagonal: recall)"
-    _matrix(right, shown.names, 100 * of_objects, of_objects, title)
+    matrix(right, shown.names, 100 * of_objects, of_objects, title)
     words = footer(document)
     if shown.marked.any():
         words += "\ncorner: under another matching policy the cell holds other detections"
-    return _finished(figure, f"{_called(document['detector'])} on {_called(document['data'])}", words)
-
-
-def _finished(figure: Figure, title: str, words: str) -> Figure:
-    """``figure`` with its title above and its thresholds below, in the room that they need."""
-    high = figure.get_figheight()
-    figure.suptitle(title, fontsize=11, y=1 - 0.1 / high)
-    figure.text(0.5, 0.06 / high, words, ha="center", va="bottom", fontsize=7.5)
-    with _any_letters():
-        figure.tight_layout(rect=(0, (0.16 + 0.15 * (1 + words.count("\n"))) / high, 1, 1 - 0.1 / high))
-    return figure
+    figure.suptitle(f"{_called(document['detector'])} on {_called(document['data'])}", fontsize=11)
+    return charts.caption(figure, words)
 
 
 def shares(counts: Floats, became: Floats) -> Floats:
@@ -132,7 +120,7 @@ def footer(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _matrix(
+def matrix(
     axes: Axes, names: Sequence[str], values: Floats, tone: Floats, title: str, marked: Bools | None = None
 ) -> None:
     """One matrix ``[N + 1, N + 2]``: text from ``values``, colour from ``tone`` in 0..1; NaN is no cell."""
@@ -155,7 +143,7 @@ def _matrix(
                 axes.text(x, row, text, ha="center", va="center", fontsize=7.5, color=ink)
     axes.set_xlim(-0.5, n + 1.9)
     axes.set_ylim(n + 0.5, -0.5)
-    axes.set_aspect("equal", anchor="N")
+    axes.set_aspect("equal")
     axes.set_xticks([*range(n + 1), n + 1.35], columns, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_yticks(range(n + 1), rows, fontsize=8)
     axes.tick_params(length=0)
@@ -178,7 +166,7 @@ def _called(spec: str | None) -> str:
 
 
 def _number(value: float) -> str:
-    if value == 0:
+    if value < 0.05:  # nothing, or in soft mode next to nothing
         return ""
     if float(value).is_integer():
         return str(int(value))
@@ -188,9 +176,9 @@ def _number(value: float) -> str:
 def top_figure(document: Document) -> Figure:
     """The pairs of classes that are confused most, as bars."""
     pairs = document["confusions"][::-1]
-    figure = Figure(figsize=(7.5, 2.2 + 0.27 * len(pairs)), dpi=110)
+    figure = charts.new(7.5, 1.9 + 0.27 * len(pairs))
     axes = figure.subplots()
-    axes.barh(range(len(pairs)), [each["count"] for each in pairs], color="#d9480f")
+    axes.barh(range(len(pairs)), [each["count"] for each in pairs], color=charts.BAD)
     for i, each in enumerate(pairs):
         mark = " *" if each["policy_dependent"] else ""
         words = f" {_number(each['count'])}{mark}, Σ confidence {each['confidence']:.1f}"
@@ -200,9 +188,8 @@ def top_figure(document: Document) -> Figure:
     )
     axes.set_xlim(0, 1.45 * max((each["count"] for each in pairs), default=1))
     axes.set_xlabel("detections (actual → predicted); * depends on the matching policy", fontsize=8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return _finished(figure, f"Taken for another class: {_called(document['detector'])}", footer(document))
+    charts.plain(axes, f"Taken for another class: {_called(document['detector'])}")
+    return charts.caption(figure, footer(document))
 
 
 def iou_figure(document: Document) -> Figure:
@@ -212,7 +199,7 @@ def iou_figure(document: Document) -> Figure:
     confidence = np.array(document["confidence"], dtype=float)
     tone = confidence / np.maximum(confidence.sum(axis=1, keepdims=True), 1e-9)
     side = 2 + 0.62 * n
-    figure = Figure(figsize=(max(side, 6), side + 0.8), dpi=110)
+    figure = charts.new(max(side, 6), side + 0.8)
     axes = figure.subplots()
     for row in range(n):
         for column in range(n):
@@ -232,21 +219,5 @@ def iou_figure(document: Document) -> Figure:
     axes.set_yticks(range(n), names, fontsize=8)
     axes.set_xlabel("predicted")
     axes.set_ylabel("actual")
-    title = "Σ confidence, and detections by IoU, from 0 (left) to 1 (right) in steps of .1"
-    return _finished(figure, title, footer(document))
-
-
-def png(figure: Figure) -> bytes:
-    """``figure`` as a PNG file."""
-    stream = io.BytesIO()
-    with _any_letters():
-        FigureCanvasAgg(figure).print_figure(stream, format="png", dpi=figure.dpi)
-    return stream.getvalue()
-
-
-@contextmanager
-def _any_letters() -> Iterator[None]:
-    """A font that lacks a script's letters draws boxes for them; inside, it does not complain."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        yield
+    axes.set_title("Σ confidence, and detections by IoU, from 0 (left) to 1 (right) in steps of .1", fontsize=9)
+    return charts.caption(figure, footer(document))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -178,7 +179,8 @@ def address_of(spec: Spec) -> str:
     """The URL, refused where it carries a secret: a spec is stored with every run."""
     try:
         url = httpx.URL(spec.target)
-    except httpx.InvalidURL as error:
+        urlsplit(spec.target)  # sees brackets that are open
+    except (httpx.InvalidURL, ValueError) as error:
         raise BadSpec(f"{spec.target!r} is not an address: {error}.") from None
     if url.scheme not in ("http", "https") or not url.host or not 0 <= (url.port or 80) <= 65535:
         raise BadSpec(f"Expected an address such as http://host/path. Got {spec.target!r}.")
@@ -259,6 +261,8 @@ def budget_of(spec: Spec) -> tuple[Budget | None, dict[str, Any]]:
     """The spec's own limits, as a budget (``None`` where it names none) and for the record."""
     queries, usd, price = spec.take("max_requests", 0), spec.take("usd", 0.0), spec.take("price", 0.0)
     file = spec.take("budget_file", "")
+    if queries < 0:
+        raise BadSpec(f"{spec.text!r}: max_requests={queries} should be 0 or more.")
     limits: dict[str, Any] = {
         "max_requests": queries if "max_requests" in spec.options else None,
         "usd": usd if "usd" in spec.options else None,

@@ -21,6 +21,7 @@ from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Placement, Preprocess, Resize
 from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.grid import boxes_on_grid, scores_on_grid
 from misdetect.picture import Pixels, check_pixels, digest
 from misdetect.spec import Spec
 
@@ -111,10 +112,11 @@ class OnnxDetector:
         """Suppress, cap, go back to the image's pixels, clip."""
         boxes, scores, labels = found
         threshold, cap = self.settings["nms"], self.settings["max"]
+        ranks = scores_on_grid(scores)
         if threshold < 1:
-            kept, _ = nms(boxes, scores, threshold, None if self.settings["agnostic"] else labels)
+            kept, _ = nms(boxes_on_grid(boxes), ranks, threshold, None if self.settings["agnostic"] else labels)
         else:
-            kept = np.argsort(-scores, kind="stable")
+            kept = np.argsort(-ranks, kind="stable")
         kept = kept[:cap]
         inside = clip(placement.to_original(boxes[kept]), image.shape[1], image.shape[0])
         try:

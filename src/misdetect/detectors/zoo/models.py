@@ -22,8 +22,7 @@ from misdetect.detectors.torchvision import load as torchvision
 from misdetect.detectors.torchvision.ops import load as torchvision_package
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import YOLOPAFPN, YOLOX, CSPDarknet, Shape
-
-BATCH = 8
+from misdetect.detectors.zoo.shipped import BATCH
 
 
 @dataclass(frozen=True)

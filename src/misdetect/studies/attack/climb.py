@@ -4,6 +4,7 @@ Each yields ``Gradient`` requests and returns the point it reached. A ``Ball`` h
 ε of the clean image, within 0..255, unchanged outside a mask. Nothing here knows of detectors, files or success.
 """
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +31,12 @@ class Ball:
 
     def __init__(self, clean: Pixels, eps: float, mask: Bools | None = None) -> None:
         self.clean: Floats = clean.astype(np.float32)
-        reach = np.float32(eps) if mask is None else (eps * mask[:, :, None]).astype(np.float32)
-        self.low = np.maximum(self.clean - reach, 0)
-        self.high = np.minimum(self.clean + reach, 255)
+        allowed = np.float32(1) if mask is None else mask[:, :, None].astype(np.float32)
+        self.low, self.high = self._ends(np.float32(eps) * allowed)
+        self._whole = np.float32(math.floor(eps)) * allowed  # single precision may have rounded ε up
+
+    def _ends(self, reach: Any) -> tuple[Floats, Floats]:
+        return np.maximum(self.clean - reach, 0), np.minimum(self.clean + reach, 255)
 
     def project(self, x: Floats) -> Floats:
         """The nearest point of the ball, in place."""
@@ -54,7 +58,7 @@ class Ball:
     def rounded(self, x: Floats) -> Pixels:
         """``x`` as the image that can be saved: the nearest whole colours that are in the ball (an ε of 2.5 allows
         2)."""
-        return np.clip(np.rint(x), np.ceil(self.low), np.floor(self.high)).astype(np.uint8)
+        return np.clip(np.rint(x), *self._ends(self._whole)).astype(np.uint8)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 
+from misdetect.boxes import Ints
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.metrics.confusion import Confusion, confusion
 from misdetect.metrics.mechanisms import MECHANISMS
@@ -31,19 +32,20 @@ def document(run: Run) -> Document:
     how = settings_of(run)
     results = Results(run, how)
     losses = [attack.name for attack in main_attacks(how)[2:]]
-    clean = results.objects(CLEAN)
-    before = results.scores(results.boxes(CLEAN)) if results.images else {"AP": None, "AP50": None, "intervals": {}}
+    objects = results.objects(CLEAN)
+    some, inside = bool(results.images), bool(results.images) and run.settings["inside"]
+    before = results.scores(results.boxes(CLEAN)) if some else {"AP": None, "AP50": None, "intervals": {}}
     found: Document = {
         "images": len(results.images),
-        "objects": len(clean.right),
-        "right": int(clean.right.sum()),
-        "clean": before | {"success": 0.0, "missed": int((~clean.found).sum())},
-        "attacks": {name: _attack(results, name) for name in results.conditions} if results.images else {},
+        "objects": len(objects.right),
+        "right": int(objects.right.sum()),
+        "clean": before | {"success": 0.0, "missed": int((~objects.found).sum())},
+        "attacks": {name: _attack(results, name) for name in results.conditions if some},
         "ladder": _ladder(run, results, how),
         "distance": _distance(results, how),
-        "dcm": {name: _matrix(results, results.boxes(name).above(how.score)) for name in (CLEAN, *losses)},
-        "clsaval": {name: _ablations(results, name) for name in losses} if run.settings["inside"] else {},
-        "mechanisms": _mechanisms(results, [CLEAN, *results.conditions]) if run.settings["inside"] else {},
+        "dcm": {name: _matrix(results, results.boxes(name).above(how.score)) for name in (CLEAN, *losses) if some},
+        "clsaval": {name: _ablations(results, name) for name in losses if inside},
+        "mechanisms": _mechanisms(results, [CLEAN, *results.conditions]) if inside else {},
         "transfer": how.surrogate is not None,
     }
     found["verdict"] = verdict(found, losses)
@@ -147,9 +149,19 @@ def _matrix(results: Results, boxes: Boxes) -> Document:
         "labels": list(found.labels),
         "counts": found.counts.astype(int).tolist(),
         "confidence": np.round(found.confidence, 4).tolist(),
+        "became": _became(results, found).tolist(),
         "mode": mode,
         **_where_objects_went(found),
     }
+
+
+def _became(results: Results, found: Confusion) -> Ints:
+    """Objects ``[C, C + 2]`` by class and what they were taken for: a class, background, or nothing at all."""
+    truth, classes = results.truth, len(results.names)
+    real = ~truth.crowd
+    column = np.where(found.became < 0, classes + 1, found.became)
+    cells = np.bincount(truth.label[real] * (classes + 2) + column[real], minlength=classes * (classes + 2))
+    return cells.reshape(classes, classes + 2).astype(np.int64)
 
 
 def _where_objects_went(found: Confusion) -> Document:

@@ -22,6 +22,8 @@ GAIN = 0.05
 """A stronger attack that surely loses more than this share of the objects in addition shows that this one is weak."""
 LEFT = 0.05
 """Share of the objects that may still be found where ε is so large that nothing should be."""
+LEAST = 5
+"""Images on which a ladder must be climbed before it can be said to hold; broken it may be on fewer."""
 FLAT = 0.5
 """Share of steps without any slope from which on there is nothing to climb."""
 
@@ -76,11 +78,13 @@ def ladder(
         says = f"{100 * flat:.0f} % of the steps found no slope at all"
         broken.append({"name": "slope", "means": MASKED, "says": says})
     first = next((entry for entry in broken if entry["means"] == MASKED), next(iter(broken), None))
+    images = max((len(np.unique(objects.image)) for objects in lost.values()), default=0)
+    unbroken = STRONG if images >= LEAST else UNCHECKED
     return {
         "rungs": found,
         "flat": flat,
         "broken": [entry["name"] for entry in broken],
-        "verdict": STRONG if first is None else first["means"],
+        "verdict": unbroken if first is None else first["means"],
         "rung": None if first is None else first["name"],
         "says": "every stronger attack loses as much, none much more" if first is None else first["says"],
     }

@@ -20,7 +20,16 @@ from misdetect.labels import Joined
 from misdetect.picture import Pixels, Raw, digest
 from misdetect.studies.attack.climb import Ball, Climb, Slope, class_aware, climb, uphill
 from misdetect.studies.attack.plan import CLEAN, Attack, from_afar, main_attacks, rungs, transfer_rung
-from misdetect.studies.attack.rows import SCHEMA, Answer, Scene, detection_rows, image_row, object_rows, own_columns
+from misdetect.studies.attack.rows import (
+    IMAGE,
+    SCHEMA,
+    Answer,
+    Scene,
+    detection_rows,
+    image_row,
+    object_rows,
+    own_columns,
+)
 from misdetect.studies.attack.settings import AttackSettings
 
 
@@ -112,7 +121,8 @@ class AttackStudy:
         own = own_columns(scene, task.attack)
         if task.attack == CLEAN:
             before = Answer.of((yield (Trace if self.inside else Detect)(scene.sample)))
-            rows = [*object_rows(scene, before, before, self.how), *detection_rows(scene, before, self.how)]
+            looked = {"kind": IMAGE}  # so that an image without anything in it is done too
+            rows = [looked, *object_rows(scene, before, before, self.how), *detection_rows(scene, before, self.how)]
             return [own | row for row in rows]
         attack = self.attacks[task.attack]
         ask = Trace if self.inside and attack.thorough else Detect

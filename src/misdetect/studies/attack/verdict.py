@@ -7,7 +7,7 @@ classification by R_idx (the attacked scores in the clean image's places), both 
 from collections.abc import Sequence
 from typing import Any
 
-from misdetect.studies.attack.ladder import STRONG, UNCHECKED
+from misdetect.studies.attack.ladder import LEAST, STRONG, UNCHECKED
 from misdetect.studies.attack.plan import NOISE
 
 HOLDS, FALLS = 0.8, 0.5
@@ -49,7 +49,11 @@ def _strength(document: Document, word: str) -> str:
     ladder = document["ladder"]
     kind = "transfer" if document["transfer"] else "white-box"
     if word == UNCHECKED:
-        return f"Whether this {kind} attack is strong enough was not checked (--ladder): its numbers are lower bounds."
+        tried = f"on {ladder['images']} images only" if ladder is not None else "not at all"
+        return (
+            f"Whether this {kind} attack is strong enough was checked {tried} (--ladder {LEAST} or more): its numbers "
+            "are lower bounds."
+        )
     if word == STRONG:
         return (
             f"On {ladder['images']} images no rung of the ladder is broken: {ladder['says']}. What is left under the "
@@ -84,7 +88,8 @@ def _foreground(loss: str, went: Document) -> str:
     if not total:
         return f"{loss}: no box that was reported on an object stays on it."
     shares = {name: went[name] / total for name in ("background", "other", "right")}
-    most = "the background" if shares["background"] >= shares["other"] else "other classes"
+    most = "the background" if shares["background"] > shares["other"] else "other classes"
+    most = "both background and other classes" if shares["background"] == shares["other"] else most
     lead = f"{loss}: foreground is lost to {most}" if shares["right"] < 1 else f"{loss}: no foreground is lost"
     return (
         f"{lead}: of {total:g} boxes that were reported and still lie on an object, {_percent(shares['background'])} "

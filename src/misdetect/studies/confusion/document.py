@@ -251,8 +251,8 @@ def _notes(read: _Read) -> list[str]:
         )
     if missing := sorted(name for i, name in enumerate(read.labels[:-1]) if _is_unknown(read, i)):
         found.append(
-            f"the detector does not have {', '.join(missing[:4])}{' …' if len(missing) > 4 else ''}: their objects are "
-            "rows of the matrix, and in no recall."
+            f"here the objects of {', '.join(missing[:4])}{' …' if len(missing) > 4 else ''}, which the detector does "
+            "not have, are rows of the matrix; they are in no recall."
         )
     if left := read.tally["left-out", "unknown-class"]:
         found.append(f"{left} detections are of classes that the data does not have; they are left out.")

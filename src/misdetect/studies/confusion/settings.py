@@ -1,9 +1,11 @@
 """What can be set of ``confusion``: the thresholds of the matrix, how detections are matched, what background means."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from misdetect.metrics.confusion import Mode, Policy
+from misdetect.protocols import Detector
 from misdetect.settings import RUNNING, VIEW, Heading, Number, Range, Share
 from misdetect.studies.contract import Running
 
@@ -36,6 +38,11 @@ class ConfusionSettings(Running):
     """Of the images drawn again for the intervals."""
     pictures: Annotated[Number, RUNNING, _RESULTS] = 4
     """Cells of which the worst are drawn, beside the matrix; 0: no picture at all."""
+
+    def settled(self, detector: Detector, out: Path) -> Self:
+        """Stored predictions are looked up by this process; there is nothing to divide among workers."""
+        found = super().settled(detector, out)
+        return replace(found, workers=1) if getattr(detector, "stored", False) else found
 
     @property
     def mode(self) -> Mode:

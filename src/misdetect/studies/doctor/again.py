@@ -9,7 +9,7 @@ from misdetect.studies.contract import Document
 from misdetect.studies.doctor.study import bench_of, rebuild
 from misdetect.studies.replay import replay_case
 
-_WHICH = """SELECT case_index, "case", query, place, image FROM rows WHERE kind = 'answer' AND ("case" = $1
+_WHICH = """SELECT case_index, "case", query, place, image FROM rows WHERE kind IN ('answer', 'image') AND ("case" = $1
 OR CAST(case_index AS VARCHAR) = $1) LIMIT 1"""
 
 

@@ -11,9 +11,9 @@ from misdetect.studies.contract import Document, Headline
 from misdetect.studies.doctor.against import comparison, damage, pair
 from misdetect.studies.doctor.changes import Change
 from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Answer, Evidence
-from misdetect.studies.doctor.observe import Finding, observe
+from misdetect.studies.doctor.observe import Finding, observe, observed
 from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS, SUPPRESSION
-from misdetect.studies.doctor.search import Diagnosis, Trial, Wiring, atoms
+from misdetect.studies.doctor.search import QUERY, Diagnosis, Trial, Wiring, atoms
 from misdetect.studies.doctor.settings import DoctorSettings
 from misdetect.studies.doctor.study import REFERENCE, add_answers, diagnose, evidence_of, split
 
@@ -39,17 +39,12 @@ def document(run: Run) -> Document:
     evidence = evidence_of(rows, images, names, space, changes, how.score)
     places = {image: place for place, image in ids.items()}
     failed = {(e["case"][: -len(e["image"]) - 1], places.get(e["image"], -1)) for e in run.errors().to_pylist()}
-    found = diagnose(evidence, images, failed) if evidence.answers else None
+    found = diagnose(evidence, images, failed) if images else None
     _, confirm = split(images)
-    before = evidence.precision(AS_IS, GIVEN, confirm, pooled=True, strict=True).ap if confirm else 0.0
+    before = evidence.precision(AS_IS, GIVEN, confirm, pooled=True, strict=True).ap if found is not None else 0.0
     findings = [] if found is None else confirmed(evidence, found, confirm, how)
-    observations = observe(evidence, range(images), before) if evidence.answers.get(AS_IS) else []
-    explained = {finding["kind"] for finding in findings}
-    findings += [
-        each
-        for each in observations
-        if each["kind"] not in explained and not (findings and each["kind"] in ("silent", "constant"))
-    ]
+    if found is not None and not findings:
+        findings = observe(evidence, range(images), before) if evidence.answers.get(AS_IS) else [_fails(run, before)]
     compared = None
     if reference is not None and evidence.answers.get(AS_IS):
         pairs = pair(_answers_of(rows, REFERENCE), evidence.answers[AS_IS], evidence.to_space, how.score)
@@ -65,6 +60,12 @@ def document(run: Run) -> Document:
         "reference": compared,
         "settings": {"changes": list(changes), "choosing_images": len(split(images)[0]), "draws": DRAWS},
     }
+
+
+def _fails(run: Run, before: float) -> Finding:
+    """Of a detector that has not answered once."""
+    first = run.errors().to_pylist()[0]["error"]
+    return observed("fails", f"the detector fails on every image: {first}", "see that it answers at all", before)
 
 
 def _answers_of(rows: Sequence[Mapping[str, Any]], query: str) -> dict[int, Answer]:
@@ -85,7 +86,7 @@ def confirmed(evidence: Evidence, found: Diagnosis, confirm: Sequence[int], how:
     for name, other in atoms(found.chosen):
         before = evidence.precision(other.query, other.reading, confirm, pooled=True, strict=True)
         gain, (low, high) = difference(after, before, draws, how.confidence)
-        change = evidence.changes[name.removeprefix("query ")] if name.startswith("query ") else None
+        change = evidence.changes[name.removeprefix(QUERY)] if name.startswith(QUERY) else None
         tunes = _TUNING if name == "nms" or (change is not None and change.tunes) else 1.0
         if low <= how.margin * tunes:
             continue
@@ -128,9 +129,7 @@ def tried(evidence: Evidence, found: Diagnosis) -> list[dict[str, Any]]:
     def entry(trial: Trial) -> dict[str, Any]:
         parts = evidence.parts(trial.wiring.query)
         readings = [
-            told(evidence, trial.wiring, name, None)[1]
-            for name, _ in atoms(trial.wiring)
-            if not name.startswith("query ")
+            told(evidence, trial.wiring, name, None)[1] for name, _ in atoms(trial.wiring) if not name.startswith(QUERY)
         ]
         changes = [change.change for change in parts] + readings
         return {

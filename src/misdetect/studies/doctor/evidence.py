@@ -34,7 +34,8 @@ _LOOKED_AT = 40
 """Boxes per image by which readings of boxes are screened."""
 _SCREENED = 5
 _LEARNT = "learnt from "
-_TIE = 0.01
+TIE = 0.01
+"""Fits that differ by less are equally good."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,9 @@ class Evidence:
         found = self.read(query, reading, images, strict=strict)
         return Precision(self.objects.of(images), found[found.label >= 0], pooled=pooled)
 
-    def fit(self, query: str, reading: Reading, images: Sequence[int]) -> Fit:
+    def fit(self, query: str, reading: Reading, images: Sequence[int], *, strict: bool = False) -> Fit:
         """How well a reading does on ``images``."""
-        found, objects = self.read(query, reading, images), self.objects.of(images)
+        found, objects = self.read(query, reading, images, strict=strict), self.objects.of(images)
         return Fit(
             Precision(objects, found[found.label >= 0], pooled=True, thresholds=_CHOSEN).ap,
             Precision(objects, found, any_class=True, thresholds=_CHOSEN).ap,
@@ -177,6 +178,8 @@ class Evidence:
             formats = dict.fromkeys((AS_GIVEN, known.boxes))
             places = (True, False) if turns else (True,)
             readings = [replace(known, boxes=name, turned=turned) for name in formats for turned in places]
+            if self._score_readings(query, images)[0] == GIVEN.scores:
+                readings.insert(0, GIVEN)
             best = self._plainest(query, readings, images, by_place=False)
             return best, self.fit(query, best, images)
         scored = replace(GIVEN, scores=self._score_readings(query, images)[0])
@@ -205,7 +208,7 @@ class Evidence:
             self._place(query, reading, images) if by_place else self.fit(query, reading, images).total
             for reading in readings
         ]
-        return next(reading for reading, value in zip(readings, values, strict=True) if value >= max(values) - _TIE)
+        return next(reading for reading, value in zip(readings, values, strict=True) if value >= max(values) - TIE)
 
     def _score_readings(self, query: str, images: Sequence[int]) -> list[str]:
         """Those that the scores allow. Scores outside 0..1 are not what they are given as."""
@@ -263,6 +266,14 @@ class Evidence:
             return float(np.maximum.reduceat(overlap, starts).sum()) if len(starts) else 0.0
 
         return [cover(name) for name in names]
+
+    def unfound(self, query: str, images: Sequence[int]) -> float:
+        """The share of the objects on which no box lies (IoU of .5), whatever its class."""
+        objects, found = self.objects.of(images), self.read(query, GIVEN, images)
+        truth, box = pairs_within_images(objects.image, found.image)
+        overlap = overlap_of_pairs(objects.boxes[truth], found.boxes[box], np.zeros(len(truth), np.bool_))
+        real = np.flatnonzero(~objects.crowd)
+        return float((~np.isin(real, truth[overlap >= 0.5])).mean()) if len(real) else 0.0
 
     def _votes(self, query: str, reading: Reading, images: Sequence[int]) -> Floats:
         """For each label of the detector, as it is given, which class the object in its place has: ``[C, C]``, the sum

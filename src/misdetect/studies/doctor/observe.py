@@ -15,6 +15,8 @@ Finding = dict[str, Any]
 _LEAST_SCORE = 0.2
 _ENOUGH = 30
 """Detections from which on their lowest score says something."""
+_MISSED = 0.05
+"""Share of the objects without any box from which on something was cut."""
 _CAPPED = 0.5
 """Share of the images with the largest number of detections from which on that number is a cap."""
 _TWICE = (0.5, 1 / (1 + np.exp(-1)))
@@ -49,7 +51,7 @@ def observe(evidence: Evidence, images: Sequence[int], before: float) -> list[Fi
     elif len(scores) >= _ENOUGH and low >= _TWICE[0] - 1e-6 and high <= _TWICE[1] + 1e-6:
         change = f"all {len(scores)} scores lie between {low:.2f} and {high:.2f}: a sigmoid is applied twice"
         found.append(observed("scores", change, "scores = np.log(scores / (1 - scores))  # undo one of them", before))
-    elif len(scores) >= _ENOUGH and low >= _LEAST_SCORE and high <= 1:
+    elif len(scores) >= _ENOUGH and low >= _LEAST_SCORE and high <= 1 and evidence.unfound(AS_IS, images) > _MISSED:
         change = f"no score is below {low:.2f}: a threshold cuts what AP, and the search for flicker, need"
         found.append(observed("threshold", change, "lower the detector's own score threshold to 0.01", before))
     return found

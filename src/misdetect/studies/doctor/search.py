@@ -17,10 +17,15 @@ from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Evidence, Fit, Readi
 Wanted = list[tuple[str, int]]
 GAIN = 0.02
 """What a change must gain on the choosing images to be looked at further: in AP with plus AP without classes."""
-TUNING_GAIN = 0.1
+TUNING_GAIN, READING_GAIN = 0.1, 0.1
+QUERY = "query "
+"""Before the name of a change in what is sent, among the single changes of a wiring."""
 READABLE = 0.2
 """Fit from which on the answers are understood: other ways of asking are then read in the same way."""
 HARM = 0.05
+"""What a change may lose alone and still be tried together with another."""
+EQUAL = 0.001
+"""Of changes that gain as much the first in the list is believed."""
 SWEEPS = 2
 """Changes of what is sent that are found together."""
 
@@ -63,9 +68,9 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
     found = Diagnosis()
     yield [(AS_IS, i) for i in (*choose, *confirm)]
     reading, fit = evidence.best_reading(AS_IS, choose)
-    found.plain = evidence.fit(AS_IS, GIVEN, choose)
-    best = Trial(Wiring(AS_IS, reading), fit)
-    found.tried.append(best)
+    found.plain = evidence.fit(AS_IS, GIVEN, choose, strict=True)
+    found.tried.append(Trial(Wiring(AS_IS, reading), fit))
+    best = max(Trial(Wiring(), found.plain), found.tried[0], key=lambda trial: _worth(evidence, trial))
     candidates = list(evidence.changes)
     for _ in range(SWEEPS):
         parts = evidence.parts(best.wiring.query)
@@ -81,10 +86,10 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         candidates = [
             name for name, trial in zip(names, trials, strict=True) if trial.fit.total > best.fit.total - HARM
         ]
-        gain, top = max(((_gain(evidence, trial, best), i) for i, trial in enumerate(trials)), default=(0.0, 0))
-        if gain <= 0:
+        gains = [_worth(evidence, trial) - _worth(evidence, best) for trial in trials]
+        if max(gains, default=0.0) <= 0:
             break
-        best = trials[top]
+        best = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")
@@ -94,11 +99,12 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
     return found
 
 
-def _gain(evidence: Evidence, trial: Trial, best: Trial) -> float:
-    """By how much a trial beats the best so far, beyond what it must; a simpler reading of the answers is a gain
-    too."""
-    tunes = evidence.parts(trial.wiring.query)[-1].tunes
-    return trial.fit.total - best.fit.total - (TUNING_GAIN if tunes else GAIN)
+def _worth(evidence: Evidence, trial: Trial) -> float:
+    """The fit of a trial less what its changes and readings must gain: of explanations that do about as well the one
+    that needs fewer is believed."""
+    price = sum(TUNING_GAIN if change.tunes else GAIN for change in evidence.parts(trial.wiring.query))
+    readings = sum(not name.startswith(QUERY) for name, _ in atoms(trial.wiring))
+    return trial.fit.total - price - READING_GAIN * readings
 
 
 def atoms(wiring: Wiring) -> list[tuple[str, Wiring]]:
@@ -107,7 +113,7 @@ def atoms(wiring: Wiring) -> list[tuple[str, Wiring]]:
         []
         if wiring.query == AS_IS
         else [
-            (f"query {name}", replace(wiring, query=without(wiring.query, name))) for name in wiring.query.split(" + ")
+            (f"{QUERY}{name}", replace(wiring, query=without(wiring.query, name))) for name in wiring.query.split(" + ")
         ]
     )
     reading = wiring.reading

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from misdetect.boxes import SIDES, boxes_of, sides
 from misdetect.compose.resend import resent
-from misdetect.data.dataset import Dataset
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine.backend import Asking
@@ -27,7 +27,8 @@ from misdetect.studies.doctor.evidence import AS_IS, Answer, Evidence
 from misdetect.studies.doctor.search import Diagnosis, search
 from misdetect.studies.doctor.settings import DoctorSettings
 
-REFERENCE = "reference"
+REFERENCE, TRUTH = "reference", "truth"
+"""Ways of asking that are none of the detector: its reference, and the annotations, for which nobody is asked."""
 KEPT = 300
 """Boxes of one answer that are taken down, the best-scored: one without suppression may have thousands."""
 _SEARCHED = 4
@@ -128,6 +129,7 @@ class DoctorStudy:
             while not all(index[pair] in self._rows for pair in new):
                 yield None
 
+        yield from hand_out([(TRUTH, i) for i in range(len(places))])
         if self.how.reference is not None:
             yield from hand_out([(REFERENCE, i) for i in range(len(places))])
         yield from hand_out([(AS_IS, i) for i in range(len(places))])
@@ -149,13 +151,15 @@ class DoctorStudy:
         query, place, image = case.content
         sample = self.data[image]
         about = {"image": sample.id, "place": place, "query": query}
+        if query == TRUTH:
+            return self._truth_rows(about, sample)
         parts = [] if query in (AS_IS, REFERENCE) else [self.changes[name] for name in query.split(" + ")]
         picture = resent(sample, [change.edit for change in parts if change.edit])
         options: Options = tuple(pair for change in parts for pair in change.options)
         if options or query == REFERENCE:
             picture = Wired(picture, options, query == REFERENCE)
         said = yield Detect(picture)
-        rows = [{**about, "kind": "answer", "width": sample.width, "height": sample.height, "number": len(said)}]
+        rows = [{**about, "kind": "answer", "number": len(said)}]
         names = self.reference_names if query == REFERENCE else self.names
         order = np.argsort(-said.scores, kind="stable")[:KEPT]
         for i in np.sort(order).tolist():
@@ -171,24 +175,22 @@ class DoctorStudy:
                     **sides(said.boxes[i]),
                 }
             )
-        if query == AS_IS:
-            rows += self._truth_rows(about, sample.truth)
         return rows
 
-    def _truth_rows(self, about: Mapping[str, Any], truth: Any) -> list[dict[str, Any]]:
+    def _truth_rows(self, about: Mapping[str, Any], sample: Sample) -> list[dict[str, Any]]:
+        truth = sample.truth
         ignored = np.asarray(truth.crowd, np.bool_) | ~truth.present
-        return [
-            {
-                **about,
-                "kind": "truth",
+        assert truth.ids is not None
+        rows: list[dict[str, Any]] = [{**about, "kind": "image", "width": sample.width, "height": sample.height}]
+        for i, label in enumerate(truth.labels.tolist()):
+            told = {
                 "label": self.data.names[label],
                 "number": label,
                 "id": int(truth.ids[i]),
                 "crowd": bool(ignored[i]),
-                **sides(truth.boxes[i]),
             }
-            for i, label in enumerate(truth.labels.tolist())
-        ]
+            rows.append({**about, "kind": "truth", **told, **sides(truth.boxes[i])})
+        return rows
 
 
 def planned(
@@ -237,7 +239,7 @@ def evidence_of(
     """All that ``rows`` tell; where a reference was asked, what it sees from ``score`` on are the objects."""
     sizes = [(1, 1)] * images
     for row in rows:
-        if row["kind"] == "answer":
+        if row["kind"] == "image":
             sizes[row["place"]] = (row["width"], row["height"])
     reference = any(row["query"] == REFERENCE for row in rows)
     real = [
@@ -255,11 +257,11 @@ def evidence_of(
         np.array([row["place"] for row in real], np.int64),
         np.array([row["number"] for row in real], np.int64),
         boxes_of(real),
-        np.array([bool(row["crowd"]) for row in real], np.bool_),
+        np.array([bool(row.get("crowd")) for row in real], np.bool_),
     )
     to_space = Joined.loosely(names, space).to_data
     found = Evidence(sizes, objects, names, space, to_space, changes, {})
-    add_answers(found, (row for row in rows if row["query"] != REFERENCE))
+    add_answers(found, [row for row in rows if row["query"] not in (REFERENCE, TRUTH)])
     return found
 
 

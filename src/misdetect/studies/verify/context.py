@@ -131,9 +131,9 @@ class Context:
 
     def box(self, each: Hallucination) -> Floats:
         """The hallucinated box ``[4]``; without localisation, where detections have no place, the likely one."""
-        likely: Floats = self.looked.truth.boxes[each.part]
-        found: Floats = self.looked.found.boxes[each.detection]
-        return likely if self.how.missing_iou == 0 else found
+        likely = self.how.missing_iou == 0
+        box: Floats = self.looked.truth.boxes[each.part] if likely else self.looked.found.boxes[each.detection]
+        return box
 
     def region(self, each: Hallucination) -> tuple[int, int, int, int]:
         """The hallucinated box in whole pixels, inside the image."""
