@@ -7,16 +7,23 @@ CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: checkup test test-all lint bench lock locked licences clean
+.PHONY: checkup test test-all test-cpus lint bench lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-all: lint
-	$(BIN)/pytest -n 2 -m "heavy or not heavy"
+	$(BIN)/pytest -n 2 --dist worksteal -m "heavy or not heavy"
+
+# What goes through a network, with the kernels of other CPUs. Only older ones than this machine's can be had: torch does
+# not check that the CPU has what ATEN_CPU_CAPABILITY names.
+test-cpus: $(READY)
+	for kernels in "default SSE41" "avx2 AVX2"; do set -- $$kernels; echo "== torch $$1, oneDNN $$2"; \
+	  ATEN_CPU_CAPABILITY=$$1 ONEDNN_MAX_CPU_ISA=$$2 $(BIN)/pytest -n 2 --dist worksteal \
+	  tests/detectors tests/engine tests/studies tests/training tests/metrics || exit 1; done
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)

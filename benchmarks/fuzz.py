@@ -1,12 +1,14 @@
 """What a campaign finds and what it costs: strategies compared at equal budgets, and its speed over the detector's.
 
-    python benchmarks/fuzz.py yield [--queries 1000] [--seeds 5] [--models yolox fastestdet]
+    python benchmarks/fuzz.py yield [--queries 1000] [--seeds 5] [--models yolox fastestdet] [--half 1] [--recheck 10]
     python benchmarks/fuzz.py speed [--queries 1000] [--rounds 3]
 
 ``yield``: distinct attributable failures (background, affected object, type) per 1,000 queries of random, guided and
 adaptive insertion on the photos of coco66; questions about clean backgrounds and null controls are queries like any
 other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired); the
-same of those that do harm.
+same of those that do harm. ``--half 0`` and ``--half 1`` are every other photo: what is tuned on one is measured on the
+other. ``--recheck 10`` asks about each attributable failure with ten further patches, beyond the budget: how many fail
+with none of them, and with at least half. ``--patches 1 --sure 0.6`` is the rule of one patch.
 ``speed``: queries per second of a whole campaign into a new run directory over those of ``detector.detect`` alone on
 the same images, drawn before the clock starts, in the same process and with the same threads (the campaign draws and
 compares in a second one), asked once before the campaign and once after it, the mean of both, since machines drift;
@@ -20,15 +22,18 @@ import statistics
 import tempfile
 import time
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from misdetect.data import load_data
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
+from misdetect.metrics.metamorphic import compare
 from misdetect.pools.pool import load_pool
 from misdetect.studies.contract import document_of
 from misdetect.studies.fuzz.results import Campaign
@@ -53,10 +58,12 @@ ARMS = {  # name: strategy, reach
 }
 
 
-def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, cached=True, **options):
+def campaign(
+    detector, pool, strategy, reach, queries, seed, folder, spec=None, cached=True, data=DATA, rule=None, **options
+):
     """Run one campaign into ``folder``; its outcome and study."""
-    how = FuzzSettings(strategy=strategy, queries=queries, reach=reach, seed=seed, relocate=False, shrink=False)
-    study = FuzzStudy(Opened(DATA), pool, detector.names, how)
+    own = {"strategy": strategy, "queries": queries, "reach": reach, "seed": seed, "relocate": False, "shrink": False}
+    study = FuzzStudy(Opened(data), pool, detector.names, FuzzSettings(**own, **(rule or {})))
     make = None if spec is None else partial(load_detector, spec)
     asking = Asking(cached=cached)
     return run_study(study, detector, folder, make_detector=make, asking=asking, **options), study
@@ -65,27 +72,56 @@ def campaign(detector, pool, strategy, reach, queries, seed, folder, spec=None, 
 def measure_yield(args) -> dict:
     """Attributable failures, and those that do harm, per 1,000 queries, by model and arm, one number per seed."""
     pool = load_pool(DATA)
+    data = DATA if args.half is None else load_data(DATA)[args.half :: 2]
+    rule = {name: getattr(args, name) for name in ("patches", "chance", "sure")}
     result = {}
     for model in args.models:
         detector = load_detector(MODELS[model])
         found, harmful = {arm: [] for arm in args.arms}, {arm: [] for arm in args.arms}
+        checked = {arm: np.zeros(3, dtype=int) for arm in args.arms}
         for seed in range(args.first, args.first + args.seeds):
             for arm in args.arms:
                 strategy, reach = ARMS[arm]
                 with tempfile.TemporaryDirectory() as folder:
-                    outcome, _ = campaign(detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run")
+                    outcome, study = campaign(
+                        detector, pool, strategy, reach, args.queries, seed, Path(folder) / "run", data=data, rule=rule
+                    )
                     summary = document_of(outcome.run)
+                    checked[arm] += recheck(detector, study, outcome.run, args.recheck)
                 found[arm].append(summary["attributable_per_1000"])
                 harmful[arm].append(summary["harmful_per_1000"])
                 if not args.json:
-                    keys = ("attributable", "harm", "queries", "insertions", "failing_insertions", "flicker")
-                    tested = summary["coverage"]["objects"]
-                    print(model, seed, arm, {key: summary[key] for key in keys}, f"objects {tested:.2f}", flush=True)
+                    keys = ("attributable", "queries", "insertions", "failing_insertions", "flicker", "by_control")
+                    told = {key: summary[key] for key in keys} | {"harmful": summary["harm"]["harmful"]}
+                    print(model, seed, arm, told, "rechecked", checked[arm].tolist(), flush=True)
         result[model] = {
-            arm: _against(found[arm], found.get("guided")) | {"harmful": _against(harmful[arm], harmful.get("guided"))}
+            arm: _against(found[arm], found.get("guided"))
+            | {"harmful": _against(harmful[arm], harmful.get("guided"))}
+            | {"rechecked": dict(zip(("all", "none", "half"), checked[arm].tolist(), strict=True))}
             for arm in found
         }
     return result
+
+
+def recheck(detector, study, run, patches) -> np.ndarray:
+    """Attributable failures, those that fail with none of ``patches`` further patches, and with at least half."""
+    counts = np.zeros(3, dtype=int)
+    bench, found = study.bench, Campaign.of(run)
+    if not patches:
+        return counts
+    clean = {row["image"]: bench.classes.detections(row["detections"]) for row in found.clean}
+    for failure in found.attributable:
+        insertion, change = Insertion.of_row(failure.row), bench.classes.change(failure.change)
+        used = len(failure.change["patches"])
+        pictures = [patch.render() for patch in islice(bench.controls(insertion), used, used + patches)]
+        answers = [answer for image in pictures for answer in detector.detect([image])]
+        before = clean[failure.row["image"]]
+        same = [
+            any(change.same_as(other) for other in compare(before, after, insertion.box, study.how.rules))
+            for after in answers
+        ]
+        counts += [1, not any(same), 2 * sum(same) >= len(same)]
+    return counts
 
 
 def _against(values, guided) -> dict:
@@ -155,6 +191,11 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--half", type=int, choices=[0, 1], help="every other photo only")
+    parser.add_argument("--recheck", type=int, default=0, help="further patches per attributable failure")
+    parser.add_argument("--patches", type=int, default=FuzzSettings.patches)
+    parser.add_argument("--chance", type=float, default=FuzzSettings.chance)
+    parser.add_argument("--sure", type=float, default=FuzzSettings.sure)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))

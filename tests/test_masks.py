@@ -86,3 +86,36 @@ def test_a_segment_that_does_not_fit_is_refused(segment, says):
 def test_a_stack_must_be_a_stack():
     with pytest.raises(BadArray, match=r"\[N, H, W\].*\[2, 3\]"):
         Masks.from_array(np.zeros((2, 3)))
+
+
+@given(st.text(st.characters(min_codepoint=40, max_codepoint=125), max_size=30))
+def test_compressed_run_lengths_of_a_stranger_are_a_mask_or_refused(counts):
+    """pycocotools trusts them; here nothing is decoded that does not add up."""
+    try:
+        mask = Masks([{"size": [6, 7], "counts": counts}], 6, 7)[0]
+    except BadArray:
+        return
+    assert mask.shape == (6, 7)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_compressed_run_lengths_that_pycocotools_writes_are_read(seed):
+    chance = np.random.default_rng(seed)
+    expected = chance.random(tuple(chance.integers(1, 40, 2))) < chance.random()
+    counts = coco_mask.encode(np.asfortranarray(expected.astype(np.uint8)))["counts"].decode()
+    height, width = expected.shape
+    np.testing.assert_array_equal(Masks([{"size": [height, width], "counts": counts}], height, width)[0], expected)
+
+
+@pytest.mark.parametrize(
+    "counts", [[0, 43], [-1, 43], [0.5], ["a"], [True], [2**63], [0] * 100, "O", "0O", "P", "o" * 9, "0é", None]
+)
+def test_run_lengths_that_do_not_add_up_are_refused(counts):
+    with pytest.raises(BadArray):
+        Masks([{"size": [6, 7], "counts": counts}], 6, 7)[0]
+
+
+def test_a_mask_of_a_terabyte_is_refused_before_memory_is_reserved():
+    side = 2**20
+    with pytest.raises(BadArray, match="more than memory is given for"):
+        Masks([{"size": [side, side], "counts": [0, side * side]}], side, side)[0]

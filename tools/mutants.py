@@ -25,7 +25,6 @@ HEAVY = (
     "pyarrow.parquet",
     "duckdb",
     "torch",
-    "torchvision",
     "scipy.optimize",
     "rich.table",
 )

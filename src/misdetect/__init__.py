@@ -8,14 +8,17 @@ What is listed here is imported when it is first used, so that ``import misdetec
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
+    from misdetect.api.doctor import doctor
     from misdetect.api.export import export
     from misdetect.api.pool import pool
     from misdetect.api.score import score
@@ -34,6 +37,7 @@ _WHERE = {
     "compare": "misdetect.api",
     "confusion": "misdetect.api",
     "detect": "misdetect.api",
+    "doctor": "misdetect.api",
     "explain": "misdetect.api",
     "export": "misdetect.api",
     "fuzz": "misdetect.api",
@@ -57,6 +61,7 @@ __all__ = [
     "compare",
     "confusion",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",
@@ -71,7 +76,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _WHERE:
         raise AttributeError(f"module 'misdetect' has no attribute {name!r}")
     module, _, other = _WHERE[name].partition(":")

@@ -3,9 +3,12 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is imported before main() delays it, and a signal before main() is not answered
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import NoReturn
 
 ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """Exit codes by signal; the same command goes on where it was ended."""
@@ -37,8 +40,8 @@ def _open_streams() -> None:
                 setattr(sys, f"__{name}__", stream)
 
 
-def _too_early(code: int) -> Callable[[int, FrameType | None], NoReturn]:
-    def end(number: int, frame: FrameType | None) -> NoReturn:
+def _too_early(code: int) -> "Callable[[int, FrameType | None], NoReturn]":
+    def end(number: int, frame: "FrameType | None") -> "NoReturn":
         os.write(2, b"misdetect: interrupted before it began.\n")
         os._exit(code)
 

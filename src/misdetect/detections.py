@@ -287,6 +287,19 @@ class Detections(_BoxSet):
         return {"xyxy": self.boxes, "confidence": self.scores, "class_id": self.labels, "mask": mask}
 
 
+class Said(Detections):
+    """What a detector said of one image, before anyone asks whether that can be: corners in the wrong order, scores
+    beyond 1, labels without a name. Only who looks for mistakes of wiring wants to see it (``studies/doctor``)."""
+
+    def __post_init__(self) -> None:
+        boxes = as_boxes(_numpy(self.boxes)).astype(np.float64)
+        object.__setattr__(self, "boxes", boxes)
+        object.__setattr__(self, "scores", _column(self.scores, np.float64, len(boxes), "scores"))
+        object.__setattr__(self, "labels", _column(self.labels, np.int64, len(boxes), "labels"))
+        object.__setattr__(self, "masks", None)
+        self._freeze()
+
+
 PRESENT = ("intact", "damaged")
 """States of a part that is there; a part in any other state is no object to be found."""
 STATES = (*PRESENT, "absent", "occluded")

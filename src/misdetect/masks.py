@@ -145,9 +145,13 @@ def checked_runs(segment: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(counts, list) and set(map(type, counts)) <= {int} and max(counts, default=0) <= pixels:
         runs = np.array(counts, dtype=np.int64)
     else:
-        raise BadArray(f"Expected run lengths as whole numbers of at most {pixels} pixels. Got {counts!r:.60}.")
+        raise BadArray(
+            f"Expected a mask's run lengths as whole numbers of at most {pixels} pixels. Got {counts!r:.60}."
+        )
     if len(runs) > pixels + 2 or runs.min(initial=0) < 0 or runs.max(initial=0) > pixels or runs.sum() > pixels:
-        raise BadArray(f"Expected run lengths from 0 on that cover at most {pixels} pixels. Got {len(runs)} others.")
+        raise BadArray(
+            f"Expected a mask's run lengths from 0 on that cover at most {pixels} pixels. Got {len(runs)} others."
+        )
     return segment
 
 
@@ -159,9 +163,9 @@ def _uncompressed(counts: str | bytes) -> Ints:
     last = np.flatnonzero(digits & 32 == 0)
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
     if ((digits < 0) | (digits > 63)).any() or (len(digits) and (not len(last) or last[-1] != len(digits) - 1)):
-        raise BadArray(f"Expected compressed run lengths. Got {counts!r:.60}.")
+        raise BadArray(f"Expected a mask's compressed run lengths. Got {counts!r:.60}.")
     if (last - first > 6).any():  # 35 bits are more than any image has pixels
-        raise BadArray(f"Expected compressed run lengths of at most seven characters each. Got {counts!r:.60}.")
+        raise BadArray(f"Expected a mask's run lengths of at most seven characters each. Got {counts!r:.60}.")
     if not len(digits):
         return digits
     place = np.arange(len(digits)) - np.repeat(first, last - first + 1)

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from math import inf
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -26,8 +27,10 @@ class Range:
     high: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Whether ``value`` lies within."""
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        """Whether ``value`` lies within; what is not finite lies nowhere."""
+        return (
+            abs(value) != inf and (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        )
 
     def __str__(self) -> str:
         if self.high is None:

@@ -15,6 +15,8 @@ from misdetect.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
+"""What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -23,7 +25,8 @@ class Spec:
     """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
 
     ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
-    for them again, which would cost a request.
+    for them again, which would cost a request. ``counted`` is the file in which a run counts its requests where they
+    are ``limited``, so that those are counted too which are made while it is loaded.
     """
 
     text: str
@@ -31,6 +34,8 @@ class Spec:
     target: str
     options: dict[str, str]
     known_names: tuple[str, ...] | None = None
+    counted: Path | None = None
+    limited: bool = False
     _taken: set[str] = field(default_factory=set)
 
     @classmethod
@@ -64,9 +69,17 @@ class Spec:
                 raise BadSpec(f"{self.text!r}: {name}={raw} should be yes or no.")
             return raw.lower() in _TRUE
         try:
+            if isinstance(default, (int, float)) and not _NUMBER.fullmatch(raw):
+                raise ValueError
             return type(default)(raw)
         except ValueError:
             raise BadSpec(f"{self.text!r}: {name}={raw} should be {type(default).__name__}.") from None
+
+    def instead(self, name: str, value: object) -> str:
+        """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
+        head, *rest = _OPTION.split(self.text.strip())
+        kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
+        return ",".join([head, *kept, f"{name}={value}"])
 
     def finish(self) -> None:
         """Raise if an option was given that nobody took."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import misdetect as md
+from misdetect.detectors.catalogue import reach
 from misdetect.errors import BadData, BadSpec, RunMismatch
 from misdetect.settings import settings_of
 from misdetect.studies.contract import KINDS, kind_of
@@ -140,6 +141,24 @@ def test_replay_says_whether_the_same_happens(kept):
         kept.replay("nonsense")
     with pytest.raises(BadSpec, match="other classes"):
         kept.replay(case, md.load_detector(lambda images: [], names=["x"]))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("python:evil.py:f", "PYTHON:evil.py:f", " Python:evil.py:f", "onnx:a.onnx,decoder=python:evil.py:f"),
+        *("http://evil.example/x,auth_env=SECRET", "HTTPS://evil.example", "http://a,format=python:evil:f", "max:"),
+        *("rekognition:eu-west-1", "google-vision:", "azure-vision:https://a", "hf:stranger/model"),
+        "torchvision:ssd300_vgg16,weights=hub",
+    ],
+)
+def test_what_reaches_beyond_this_machine_needs_trust(spec):
+    assert reach(spec) is not None
+
+
+@pytest.mark.parametrize("spec", ["zoo:yolox", "glassbox:none,data=rooms:val", "onnx:a.onnx,decoder=yolox", "hf:."])
+def test_what_reads_this_machines_files_alone_does_not(spec):
+    assert reach(spec) is None
 
 
 def test_code_named_by_a_run_is_not_run_without_trust(tmp_path):

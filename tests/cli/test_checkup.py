@@ -1,79 +1,122 @@
 """``checkup`` on detectors whose right answer is known: the glass box."""
 
 import json
+import re
 
 import pytest
 
 import misdetect as md
+from misdetect.api.checkup import Plan
 from misdetect.detectors.glassbox.detector import GlassBox
+from misdetect.report.findings import findings
 
-ROOMS = "rooms:val,count=30"
-KEYS = {"detector", "data", "detect", "score", "explain", "elsewhere", "not_yet", "out"}
-
-
-def checkup(run, tmp_path, fault):
-    code, out, err = run(
-        "checkup", "--detector", f"glassbox:{fault},data={ROOMS}", "--data", ROOMS, "--out", tmp_path / "up", "--json"
-    )
-    assert code == 0, err
-    return json.loads(out)
+ROOMS = "rooms:val,count=40"
+KEYS = {"detector", "data", "findings", "studies", "skipped", "settings", "report", "out"}
+ALL = ["doctor", "detect", "score", "explain", "confusion", "scan", "fuzz"]
 
 
-def test_a_perfect_detector_is_called_perfect(run, tmp_path):
-    document = checkup(run, tmp_path, "none")
-    assert document["score"]["ap"]["AP"] == pytest.approx(1)
-    assert all(points == 0 for points in document["score"]["tide"].values())
-    assert document["detector"]["level"] == "Traced"
-    assert document["detect"]["done"] == document["data"]["images"] == 30
-    stored = json.loads((tmp_path / "up" / "checkup.json").read_text())
-    assert stored["score"] == document["score"]
-    assert "timing" not in stored["detect"]
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A checkup of a detector without a fault."""
+    folder = tmp_path_factory.mktemp("checkup") / "up"
+    return md.checkup(f"glassbox:none,data={ROOMS}", ROOMS, minutes=0.1, pictures=1, out=folder)
+
+
+def test_a_perfect_detector_has_no_finding(sound):
+    document = sound.document
     assert set(document) == KEYS
-    assert set(document["explain"]) >= {"missed", "mechanisms", "pictures", "engine", "timing"}
+    assert document["findings"] == []
+    assert document["studies"]["score"]["ap"]["AP"] == pytest.approx(1)
+    assert list(document["studies"]) == list(sound.runs) == ALL
+    assert {each["study"] for each in document["skipped"]} == {"verify", "attack"}
+    assert "no gradients" in next(each["why"] for each in document["skipped"] if each["study"] == "attack")
+    assert "Nothing is wrong" in repr(sound)
+    stored = json.loads((sound.path / "checkup.json").read_text())
+    assert stored["studies"]["score"] == document["studies"]["score"]
+    assert "timing" not in stored["studies"]["detect"]
 
 
-def test_its_parts_are_runs_of_their_own(run, tmp_path):
-    document = checkup(run, tmp_path, "sink,class=chair")
-    folder = tmp_path / "up"
-    for study in ("detect", "score", "explain"):
-        found = md.open(folder / study).document
-        assert found["study"] == study
-        assert found.items() <= document[study].items()
-    assert document["score"]["detector"] == document["detector"]["spec"]
-    by_file = md.score(folder / "results.json", ROOMS).document
-    assert all(by_file[key] == document["score"][key] for key in ("ap", "tide", "counts", "by_class"))
-    assert document["explain"]["missed"] == document["explain"]["mechanisms"]["background"] > 0
+def test_the_report_is_one_page_that_loads_nothing(sound):
+    page = sound.report.read_text()
+    assert "Nothing is wrong that these studies could find" in page
+    for study in ALL:
+        assert f'<section id="{study}">' in page
+    assert "not run: no part of the data has a state" in page
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert page.count("data:image/png;base64,") >= 2
+
+
+def test_its_parts_are_runs_of_their_own_and_a_second_sitting_changes_nothing(sound):
+    for study in ALL:
+        assert md.open(sound.path / study).document["study"] == study
+    before = (sound.path / "checkup.json").read_bytes(), sound.report.read_bytes()
+    again = md.checkup(f"glassbox:none,data={ROOMS}", ROOMS, minutes=0.1, pictures=1, out=sound.path)
+    assert ((again.path / "checkup.json").read_bytes(), again.report.read_bytes()) == before
+    by_file = md.score(sound.path / "results.json", ROOMS, limit=sound.document["settings"]["plan"]["images"]).document
+    assert by_file["ap"] == sound.document["studies"]["score"]["ap"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("no-proposal", "nothing was proposed"),
+        ("shift", "the box was moved away"),
+        ("other-class", "another class scored higher"),
+        ("sink", "their score sank into the background"),
+        ("misrank", "lost to a worse one"),
+    ],
+)
+def test_the_worst_finding_names_the_planted_fault(fault, says):
+    data = md.load_data("rooms:val,count=60")
+    detector = md.load_detector(f"glassbox:{fault}/rate=0.4,data=rooms:val,count=60")
+    found = findings({"explain": md.explain(detector, data, pixels=False).document})
+    assert says in found[0]["sentence"]
+    assert found[0]["study"] == "explain"
+    low, high = found[0]["interval"]
+    assert 0 < low <= found[0]["value"] <= high
+    assert found[0]["advice"]
+
+
+def test_findings_are_in_the_order_of_what_is_at_stake():
+    tide = {"Cls": 2.0, "Loc": 30.0, "Both": 0.2, "Dupe": 0.0, "Bkg": 5.0}
+    found = findings({"score": {"tide": tide}})
+    assert [each["value"] for each in found] == [0.3, 0.05, 0.02], "what costs less than a point is none"
+    assert "boxes that fit badly cost 30.0 points" in found[0]["sentence"].lower()
+
+
+def test_a_slow_detector_is_asked_less():
+    fast, slow = Plan.of(300, 0.005, 1000), Plan.of(300, 0.5, 1000)
+    assert (fast.images, fast.attack) == (1000, 24)
+    assert slow.images == 75
+    assert (slow.scan, slow.fuzz) == (60, 120)
+    assert Plan.of(300, 0.5, 10).images == 10
 
 
 def test_in_python_it_takes_objects_and_needs_no_folder():
-    data = md.load_data("rooms:val,count=6")
-    found = md.checkup(GlassBox(data, []), data, cache=False)
-    assert list(found.runs) == ["detect", "score", "explain"]
-    assert found.document["score"]["ap"]["AP"] == pytest.approx(1)
+    data = md.load_data("rooms:val,count=12")
+    found = md.checkup(GlassBox(data, []), data, cache=False, minutes=0.1, pictures=0)
+    assert found.document["studies"]["score"]["ap"]["AP"] == pytest.approx(1)
     assert found.document["detector"]["spec"] is None
-    assert "AP 1.000" in repr(found)
-    assert found._repr_html_().count("<div>") == 3
-    assert (found.path / "checkup.json").is_file()
+    assert found.report.is_file()
 
 
-def test_a_planted_fault_shows_in_the_class_it_was_planted_in(run, tmp_path):
-    document = checkup(run, tmp_path, "sink,class=chair")
-    by_class = document["score"]["by_class"]
-    assert by_class["chair"]["AP50"] < 0.5
-    assert all(entry["AP50"] == pytest.approx(1) for name, entry in by_class.items() if name != "chair")
+def test_data_without_truth_gets_the_studies_that_need_none(tmp_path):
+    from PIL import Image
 
-
-def test_a_second_checkup_gives_the_same_bytes(run, tmp_path):
-    checkup(run, tmp_path, "none")
-    first = (tmp_path / "up" / "checkup.json").read_bytes()
-    checkup(run, tmp_path, "none")
-    assert (tmp_path / "up" / "checkup.json").read_bytes() == first
+    for sample in md.load_data("rooms:val,count=4"):
+        Image.fromarray(sample.image).save(tmp_path / f"{sample.id}.png")
+    found = md.checkup("zoo:yolox", f"folder:{tmp_path}", minutes=0.1, pictures=0)
+    assert {"detect", "explain"} <= set(found.document["studies"])
+    assert "score" not in found.document["studies"]
+    assert {"attack", "verify"} <= {each["study"] for each in found.document["skipped"]}
+    assert all(each["why"].endswith(".") for each in found.document["skipped"])
 
 
 def test_stored_predictions_cannot_be_checked_up(run, tmp_path):
     (tmp_path / "r.json").write_text("[]")
     code, _, err = run(
-        "checkup", "--detector", f"predictions:{tmp_path / 'r.json'}", "--data", ROOMS, "--out", tmp_path
+        "checkup", "--detector", f"predictions:{tmp_path / 'r.json'}", "--data", ROOMS, "--out", tmp_path / "up"
     )
     assert code == 2
     assert "needs a detector" in err

@@ -50,6 +50,7 @@ def commands(world, runs, tmp_path):
         "data": ["data", world.data],
         "detect": world.detect(tmp_path / "out.json"),
         "detectors": ["detectors"],
+        "doctor": ["doctor", *GLASS, "--images", "6", "--out", new],
         "explain": ["explain", *GLASS, "--out", new, "--pictures", "0"],
         "export": ["export", fuzz, "--which", "all", "--out", new],
         "fuzz": [*GUIDED[:-1], "--queries", "60", "--out", fuzz],
@@ -257,7 +258,7 @@ def test_a_reader_that_leaves_early_is_no_error(more):
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("verb", ["attack", "confusion", "detect", "explain", "checkup", "scan"])
+@pytest.mark.parametrize("verb", ["attack", "checkup", "confusion", "detect", "doctor", "explain", "scan"])
 def test_an_empty_data_set_is_bad_input_and_leaves_nothing(run, world, tmp_path, verb):
     (world.folder / "empty.json").write_text('{"images": [], "annotations": [], "categories": []}')
     spec = f"python:{world.folder / 'mine.py'}:Mine"

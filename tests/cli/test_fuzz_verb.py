@@ -200,7 +200,7 @@ BAD = {
     "flicker of everything": (["--flicker", 2], "flicker should be from 0 to 1"),
     "no such reach": (["--reach", 4], "reach should be from 0 to 3"),
     "no such strategy": (["--strategy", "lucky"], "--strategy"),
-    "too few queries": (["--queries", 2], "queries should be at least 3"),
+    "too few queries": (["--queries", 2], "queries should be at least 7"),
     "impossibly natural": (["--min-naturalness", 2], "min_naturalness should be from 0 to 1"),
     "no such embedding": (["--embedding", "python:absent_module:f"], "absent_module"),
     "stored predictions": (["--detector", "predictions:r.json"], "needs a detector"),

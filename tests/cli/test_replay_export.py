@@ -15,6 +15,7 @@ from misdetect.engine.store import Run
 REPLAYED = {
     "run", "study", "case", "background", "inserted", "box", "opacity", "reproduced", "changes", "picture",
 }  # fmt: skip
+EXPORTED = {"run", "out", "which", "inserted", "hidden", "images", "annotations", "hidden_annotations"}
 CHANGE = {"type", "label", "became", "box", "score", "after", "flickers", "counts"}
 
 
@@ -29,6 +30,17 @@ def campaign(tmp_path_factory):
 
 def firm(row):
     return [change for change in row["changes"] or () if change["counts"] and not change["flickers"]]
+
+
+def worst(row):
+    """The worst first: attributable, cleared by its patches, harmful, most score lost."""
+    return min(
+        (
+            not change["attributable"], not change["cleared"], change["harm"] != "harmful",
+            -abs(change["score"] - change["after"]), row["case_index"],
+        )
+        for change in firm(row)
+    )  # fmt: skip
 
 
 def test_cases_of_every_phase_happen_again(campaign):
@@ -122,7 +134,7 @@ def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
 def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(campaign, tmp_path, which):
     out, found, _ = campaign
     failing = [row for row in found if row["phase"] == "insertion" and firm(row)]
-    wanted = [row for row in failing if row["attributable"] or which == "all"]
+    wanted = sorted((row for row in failing if row["attributable"] or which == "all"), key=worst)
     assert 0 < sum(row["attributable"] for row in failing) < len(failing)
     rooms = load_data(ROOMS)
     truths = [rooms[row["number"]].truth for row in wanted]
@@ -132,7 +144,8 @@ def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(camp
         python = md.export(md.open(out), tmp_path / f"python-{inserted}", which=which, inserted=inserted)
         assert said == {**python, "out": str(folder)}
         more = inserted == "labelled"
-        assert set(said) == {"run", "out", "which", "inserted", "images", "annotations"}
+        assert set(said) == EXPORTED
+        assert (said["hidden"], said["hidden_annotations"]) == ("drop", 0)
         assert said["images"] == len(wanted)
         assert said["annotations"] == sum(map(len, truths)) + more * len(wanted)
         data = load_data(f"coco:{folder / 'instances.json'},images={folder / 'images'}")
@@ -148,6 +161,82 @@ def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(camp
                 assert data.names[int(sample.truth.labels[-1])] == row["label"]
     picture = document("replay", out, wanted[0]["case"], "--trust", "--json")["picture"]
     assert np.array_equal(cv2.imread(picture)[:, :, ::-1], data[0].image)
+
+
+def test_exported_records_say_which_case_failed_how_and_where_what_was_expected(campaign, tmp_path):
+    out, found, _ = campaign
+    document("export", out, "--out", tmp_path / "all", "--which", "all", "--json")
+    images = json.loads((tmp_path / "all" / "instances.json").read_text())["images"]
+    rows_of = {row["case"]: row for row in found}
+    assert len(images) > 3
+    for image in images:
+        row = rows_of[image["case"]]
+        assert image["background"] == row["image"]
+        assert image["inserted"] == {
+            "label": row["label"],
+            "bbox": [row["x"], row["y"], row["width"], row["height"]],
+        }
+        for told, change in zip(image["failures"], firm(row), strict=True):
+            x0, y0, x1, y1 = (change[side] for side in ("x0", "y0", "x1", "y1"))
+            assert told["bbox"] == pytest.approx([x0, y0, x1 - x0, y1 - y0])
+            for name in ("type", "label", "became", "object", "harm", "score", "after", "attributable"):
+                assert told[name] == change[name]
+
+
+@pytest.fixture(scope="module")
+def covering(tmp_path_factory):
+    """A campaign that pastes over objects that its detector does not see: some are hidden nearly whole."""
+    folder = tmp_path_factory.mktemp("covering")
+    blind = """
+from fuzz_toys import BlotDetector
+
+class Blind(BlotDetector):
+    '''Sees one thing in a corner, so that nothing else is in the way of what is inserted; it comes and goes.'''
+    fingerprint = None
+    def detect(self, images):
+        return [self._first(found, image.mean()) for found, image in zip(super().detect(images), images)]
+    def _first(self, found, mean):
+        one = found[:1]
+        scores = one.scores * 0 + (0.1, 0.9)[int(mean * 997) % 2]
+        return type(one)(one.boxes * 0 + [0, 0, 50, 60], scores, one.labels * 0 + 2)
+"""
+    (folder / "fuzz_blind.py").write_text(blind)
+    some = ["--queries", 200, "--strategy", "random", "--reach", 1, "--pictures", 0]
+    detector = ["--detector", f"python:{folder / 'fuzz_blind.py'}:Blind"]
+    document("fuzz", *detector, "--data", ROOMS, "--no-cache", "--json", *some, "--out", folder / "run")
+    return folder / "run", rows(folder / "run")
+
+
+def test_what_the_paste_hides_is_dropped_marked_or_kept(covering, tmp_path):
+    out, found = covering
+    rooms, hidden = load_data(ROOMS), {}
+    pool = list(md.pool(ROOMS))
+    for row in found:
+        if row["phase"] != "insertion" or not firm(row):
+            continue
+        shape = cv2.resize(
+            pool[row["cutout"]].mask.astype(np.uint8), (row["width"], row["height"]), interpolation=cv2.INTER_NEAREST
+        )
+        truth = rooms[row["number"]].truth
+        under = np.zeros((rooms[row["number"]].height, rooms[row["number"]].width), bool)
+        under[row["y"] : row["y"] + row["height"], row["x"] : row["x"] + row["width"]] = shape > 0
+        shares = [under[mask].sum() / mask.sum() for mask in truth.masks]
+        hidden[row["case"]] = [int(number) for number, share in zip(truth.ids, shares, strict=True) if share > 0.9]
+    count = sum(map(len, hidden.values()))
+    assert count > 0
+    written = {}
+    for what in ("drop", "mark", "keep"):
+        said = document("export", out, "--out", tmp_path / what, "--which", "all", "--hidden", what, "--json")
+        assert (said["hidden"], said["hidden_annotations"]) == (what, count)
+        coco = written[what] = json.loads((tmp_path / what / "instances.json").read_text())
+        assert {image["case"]: image["hidden"] for image in coco["images"]} == hidden
+        assert len(coco["annotations"]) == said["annotations"]
+        assert sum(record["iscrowd"] for record in coco["annotations"]) == (count if what == "mark" else 0)
+    kept = len(written["keep"]["annotations"])
+    assert [len(written[what]["annotations"]) for what in ("drop", "mark")] == [kept - count, kept]
+    code, shown, _ = command("export", out, "--out", tmp_path / "told", "--which", "all", "--hidden", "mark")
+    assert code == 0
+    assert f"{count} annotations that inserted objects hide (more than 90 %) are marked as crowds" in shown
 
 
 def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):

@@ -14,7 +14,7 @@ KEYS = {
     "causes", "settings", "macro", "cost", "prior", "states", "edits", "causes_by_part", "ap", "recall_curves",
     "f_vv_curve_without_localisation", "hallucinations", "images", "parts", "present", "missing", "ignored", "notes",
     "study", "detector", "data", "cases", "done", "failed", "failures", "finished", "out", "pictures", "engine",
-    "stopped", "timing",
+    "stopped", "timing", "joining",
 }  # fmt: skip
 GLASS = "glassbox:hallucinate-context/rate=.5,data=bikes:val,count=4"
 
@@ -149,7 +149,7 @@ def test_predictions_of_other_images_are_refused(run, exported, tmp_path):
 def test_shown_for_people(run, tmp_path):
     code, out, _ = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", "--out", tmp_path / "run")
     assert code == 0
-    for words in ("Table 1", "with localisation", "hallucinations hang on", "context", "Operating points"):
+    for words in ("Table 1", "localisation", "hallucinations hang on", "context", "Operating points"):
         assert words in out
     code, shown, _ = run("show", tmp_path / "run")
     assert code == 0
@@ -157,3 +157,26 @@ def test_shown_for_people(run, tmp_path):
     code, again, err = run("replay", tmp_path / "run", "bikes-val-0-000001", "--json")
     assert code == 0, err
     assert json.loads(again)["reproduced"]
+
+
+def test_a_users_classifier_stands_in(run, tmp_path):
+    """As docs/verify.md has it."""
+    (tmp_path / "mine.py").write_text(
+        "import misdetect as md\n"
+        "class Mine:\n"
+        "    names = ['front_wheel', 'bell', 'dynamo']\n"
+        "    def detect(self, images):\n"
+        "        return [md.Detections.of_whole_image([0.9, 0.6, 0.1], i.shape[1], i.shape[0]) for i in images]\n"
+    )
+    spec = f"python:{tmp_path / 'mine.py'}:Mine"
+    code, out, err = run("verify", "--detector", spec, "--data", "bikes:val,count=4", "--missing-iou", "0", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    row = document["without_localisation"]
+    wheel, bell, dynamo = (
+        document["by_part"][part]["without_localisation"] for part in ("front_wheel", "bell", "dynamo")
+    )
+    assert row["present_found"] == wheel["present"] + bell["present"]
+    assert row["missing_found"] == wheel["missing"] + bell["missing"] > 0
+    assert dynamo["present_found"] == dynamo["missing_found"] == 0
+    assert document["ignored"] == {"unknown-class": 4 * 19}

@@ -8,12 +8,25 @@ import numpy as np
 import pytest
 from glassbox_toys import NAMES, Noise, algorithm_1, coco66, is_found, scene, toys
 
+from misdetect.compose.cover import Covered
+from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout, cutouts
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Truth
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.detectors.glassbox.faults import HallucinatePart, MoveNear, NoProposal, RenameNear, Sink, VanishNear
+from misdetect.detectors.glassbox.faults import (
+    Hallucinate,
+    HallucinateAppearance,
+    HallucinateContext,
+    HallucinatePart,
+    HallucinatePosition,
+    MoveNear,
+    NoProposal,
+    RenameNear,
+    Sink,
+    VanishNear,
+)
 from misdetect.detectors.glassbox.recognise import Recogniser
 from misdetect.errors import DetectorFailed
 from misdetect.picture import Raw
@@ -225,3 +238,62 @@ def test_masks_decide_what_is_visible():
 def test_a_scene_with_masks_is_as_one_without():
     with_masks, without = scene(5, 9, masks=True), scene(5, 9)
     assert GlassBox(one(with_masks)).detect([with_masks.image]) == GlassBox(one(without)).detect([without.image])
+
+
+def parts() -> Sample:
+    """A dog that is there, 30 pixels right of a cup that is missing."""
+    truth = Truth([CUP, [70.0, 20.0, 90.0, 40.0]], [0, 4], ids=[7, 8], states=("absent", "intact"))
+    return Sample("parts", Noise(3, 160, 120), truth, 160, 120, image_id=3)
+
+
+def covering(box) -> Covered:
+    mask = np.zeros((120, 160), np.bool_)
+    mask[box[1] : box[3], box[0] : box[2]] = True
+    return Covered(parts(), mask)
+
+
+@pytest.mark.parametrize("edit", [Moved(parts(), (15, 10)), Moved(parts(), (-5, 0)), Flipped(parts())])
+def test_what_moves_is_seen_where_it_is(edit):
+    detector = GlassBox(one(parts()), [Hallucinate()])
+    found = detector.detect_pictures([edit])[0]
+    expected = edit.boxes(np.array([CUP, [70, 20, 90, 40]]), 160, 120)
+    assert boxes_of(found, "cup") == [expected[0].tolist()]
+    assert boxes_of(found, "dog") == [expected[1].tolist()]
+
+
+def test_what_leaves_the_frame_is_gone():
+    found = GlassBox(one(parts())).detect_pictures([Moved(parts(), (86, 0)), Moved(parts(), (84, 0))])
+    assert [boxes_of(each, "dog") for each in found] == [[], [[154, 20, 160, 40]]]
+
+
+HALLUCINATIONS = {
+    Hallucinate(): {"clean", "dog covered", "cup covered", "moved"},
+    HallucinateContext(distance=32): {"clean", "cup covered", "moved"},
+    HallucinateAppearance(): {"clean", "dog covered", "moved"},
+    HallucinatePosition(): {"clean", "dog covered", "cup covered", "moved: old place"},
+}
+
+
+def test_context_is_what_is_near_and_outside():
+    for distance, count in ((30, 1), (29, 0)):
+        found = GlassBox(one(parts()), [HallucinateContext(distance=distance)]).detect_pictures([parts()])[0]
+        assert len(boxes_of(found, "cup")) == count
+    truth = Truth([CUP, [25.0, 25.0, 35.0, 35.0]], [0, 4], states=("absent", "intact"))  # inside the cup's box
+    inner = Sample("inner", Noise(4, 160, 120), truth, 160, 120, image_id=4)
+    assert boxes_of(GlassBox(one(inner), [HallucinateContext()]).detect_pictures([inner])[0], "cup") == []
+
+
+@pytest.mark.parametrize(("fault", "expected"), HALLUCINATIONS.items(), ids=lambda each: getattr(each, "name", ""))
+def test_a_hallucination_hangs_on_what_was_planted(fault, expected):
+    detector, there = GlassBox(one(parts()), [fault]), [35.0, 20.0, 55.0, 40.0]
+    edits = {"clean": parts(), "dog covered": covering((68, 18, 92, 42)), "cup covered": covering((20, 20, 40, 40))}
+    found = {
+        name: boxes_of(each, "cup")
+        for name, each in zip(edits, detector.detect_pictures(list(edits.values())), strict=True)
+    }
+    seen = {name for name, boxes in found.items() if boxes == [CUP]}
+    (after,) = boxes_of(detector.detect_pictures([Moved(parts(), (15, 0))])[0], "cup")
+    seen |= {"moved"} if after == there else {"moved: old place"} if after == CUP else set()
+    assert seen == expected
+    (planted,) = detector.truth_of_fault(parts())
+    assert (planted.object, planted.effect, planted.fault) == (7, "hallucinated", fault.name)

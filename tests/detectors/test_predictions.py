@@ -9,6 +9,7 @@ import pytest
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections, Truth
 from misdetect.detectors import load_any as load_detector
+from misdetect.detectors import predictions
 from misdetect.detectors.predictions import StoredPredictions, read_results
 from misdetect.errors import BadData, BadSpec
 from misdetect.protocols import level
@@ -147,3 +148,29 @@ def test_a_bad_file_names_the_record(tmp_path, records, says):
 def test_a_bad_spec_is_one_sentence(tmp_path, spec, kind, says):
     with pytest.raises(kind, match=says):
         load_detector(spec.format(good=stored(tmp_path, [GOOD])))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7])
+def test_results_read_in_pieces_are_those_read_at_once(monkeypatch, count):
+    monkeypatch.setattr(predictions, "_AT_ONCE", 3)
+    mask = {"size": [4, 5], "counts": [3, 17]}
+    records = [
+        {"image_id": i % 3, "category_id": i, "bbox": [i, 1, 2, 3.5], "score": i / 10, "segmentation": mask}
+        for i in range(count)
+    ]
+    for record in records[1:4]:
+        del record["segmentation"]
+    whole, joined = (
+        read(records, Path("here"), "print") for read in (predictions.results_of, predictions.results_in_pieces)
+    )
+    for name in ("image_ids", "category_ids", "boxes", "scores"):
+        np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))
+        assert getattr(joined, name).dtype == getattr(whole, name).dtype
+    assert (joined.segments, joined.fingerprint) == (whole.segments, whole.fingerprint)
+
+
+def test_ids_of_two_kinds_are_refused_in_pieces_too(monkeypatch):
+    monkeypatch.setattr(predictions, "_AT_ONCE", 1)
+    records = [{"image_id": i, "category_id": 1, "bbox": [0, 1, 2, 3], "score": 0.5} for i in (1, "a")]
+    with pytest.raises(BadData, match="number in some records"):
+        predictions.results_in_pieces(records, Path("here"), "print")

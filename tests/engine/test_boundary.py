@@ -64,10 +64,11 @@ def test_boxes_are_cut_to_the_image_and_only_those_that_stick_out_far_are_counte
     far = 0
     for before, after in zip(boxes, found.boxes, strict=True):
         limits = (WIDTH, HEIGHT, WIDTH, HEIGHT)
-        np.testing.assert_array_equal(after, [min(max(v, 0), m) for v, m in zip(before, limits, strict=True)])
+        inside = [min(max(v, 0), m) for v, m in zip(before, limits, strict=True)]
+        np.testing.assert_array_equal(after, [round(v * 64) / 64 for v in inside])
         far += any(v < -0.5 or v > m + 0.5 for v, m in zip(before, limits, strict=True))
     assert cut == far
-    assert found.scores.tolist() == given_boxes.scores.tolist()
+    assert found.scores.tolist() == [round(score, 4) for score in given_boxes.scores.tolist()]
     assert found.labels.tolist() == given_boxes.labels.tolist()
 
 
@@ -128,7 +129,7 @@ def test_a_trace_with_a_number_that_is_none_is_refused(name):
 
 def test_a_trace_is_over_the_detectors_classes():
     good = candidates()
-    assert check_candidates(good, 3) is good
+    assert len(check_candidates(good, 3)) == 2
     with pytest.raises(DetectorFailed, match="3 classes, but 4 names"):
         check_candidates(good, 4)
     with pytest.raises(DetectorFailed, match="dict instead of Candidates"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from toys import ChainStudy, SumDetector, chain_rows, picture
+from toys import ChainStudy, SumDetector, chain_rows, picture, score_of
 
 from misdetect.candidates import Candidates, Dropped, Pairs
 from misdetect.detections import Detections
@@ -76,7 +76,7 @@ def test_the_picture_that_fails_is_found_and_the_others_keep_their_own_answers()
     assert [i for i, item in finished.items() if item.error] == [3]
     assert "not this one" in finished[3].error
     for i in {*range(8)} - {3}:
-        assert finished[i].rows[0]["score"] == float(picture(i).pixels.mean()) / 255
+        assert finished[i].rows[0]["score"] == score_of(i)
 
 
 def test_what_a_described_detector_returns_is_checked_against_the_drawn_image():

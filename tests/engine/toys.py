@@ -73,17 +73,33 @@ class ChainStudy:
             found = yield Detect(picture(seed))
             score = float(found.scores[0])
             rows.append({"step": step, "score": score})
-            seed = int(score * 1e6) % 1000
+            seed = round(score * 1e4) % 1000
         return rows
+
+
+def taken(found: Detections) -> Detections:
+    """``found`` as the engine takes it: scores to four decimals, boxes to 1/64 pixel, written a second time."""
+    boxes = [[round(side * 64) / 64 for side in box] for box in found.boxes.tolist()]
+    return Detections(boxes, [round(score, 4) for score in found.scores.tolist()], found.labels)
+
+
+def score_of(seed: int) -> float:
+    """What ``SumDetector`` says of ``picture(seed)``, to the four decimals that scores are taken to."""
+    return round(float(picture(seed).pixels.mean()) / 255, 4)
+
+
+def chain(index: int) -> list[int]:
+    """The pictures that case ``index`` of ``ChainStudy`` asks about, in order."""
+    seeds = [index % 17]
+    for _ in range(index % 6):
+        seeds.append(round(score_of(seeds[-1]) * 1e4) % 1000)
+    return seeds[:-1]
 
 
 def chain_rows(count: int) -> list[dict]:
     """What ``ChainStudy`` must find, computed without the engine."""
-    rows = []
-    for i in range(count):
-        seed = i % 17
-        for step in range(i % 6):
-            score = float(picture(seed).pixels.mean()) / 255
-            rows.append({"case_index": i, "case": f"case-{i}", "row": step, "step": step, "score": score})
-            seed = int(score * 1e6) % 1000
-    return rows
+    return [
+        {"case_index": i, "case": f"case-{i}", "row": step, "step": step, "score": score_of(seed)}
+        for i in range(count)
+        for step, seed in enumerate(chain(i))
+    ]

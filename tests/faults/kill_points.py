@@ -1,133 +1,116 @@
 """A kill before every file operation of a command, one after the other: deterministic, not by timing.
 
-The command runs in a child of this process, in which everything that changes the file system is wrapped: operation
-number ``at`` below the watched folder kills the child instead. Then the same command runs again, unharmed.
+Operation number *n* below the command's folder is not done, and whoever was about to do it dies; then the same command
+runs again, unharmed, and what it leaves is compared with what an undisturbed one leaves.
 """
 
-import builtins
-import os
+import contextlib
+import pkgutil
 import shutil
 import signal
-import sqlite3
-import sys
-from collections.abc import Callable
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
-import misdetect.api
-import misdetect.cli.options  # noqa: F401
+from commands import Verb
+from watched import Ended, Operation, Strike, run_watched
 
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+import misdetect
 
-
-def run_command(arguments: list[str], watched: Path, at: int = 0, log: Path | None = None) -> int:
-    """Exit code of ``misdetect ARGUMENTS`` in a child; ``-9`` if it was killed before operation ``at`` (from 1; 0:
-    never) below ``watched``. Stdout and stderr go to ``log``."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(status)
-    code = 70
-    try:
-        out = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115 - the child's own until it ends
-        sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        if at:
-            _kill_before(at, watched)
-        sys.argv = ["misdetect", *arguments]
-        from misdetect.cli import main
-
-        main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 0
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 
 
-def _kill_before(at: int, watched: Path) -> None:
-    """Wrap what changes files: operation ``at`` below ``watched`` is not done, and the process dies."""
-    count = 0
-    root = os.path.abspath(watched)
-
-    def strike(path: object) -> None:
-        nonlocal count
-        if isinstance(path, (str, os.PathLike)) and os.path.abspath(path).startswith(root):
-            count += 1
-            if count == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def before(function: Callable, places: tuple[int, ...] = (0,)) -> Callable:
-        def wrapped(*args, **kwargs):
-            for place in places:
-                if len(args) > place:
-                    strike(args[place])
-            return function(*args, **kwargs)
-
-        return wrapped
-
-    def opened(path, flags=0, *args, **kwargs):
-        if flags & WRITING:
-            strike(path)
-        return real_open(path, flags, *args, **kwargs)
-
-    def file(path, mode="r", *args, **kwargs):
-        if set(mode) & set("wax+"):
-            strike(path)
-        return real_file(path, mode, *args, **kwargs)
-
-    real_open, real_file, connect = os.open, builtins.open, sqlite3.connect
-    os.open, builtins.open = opened, file
-    import io
-
-    io.open = file
-    for name in ("mkdir", "rmdir", "unlink", "remove", "truncate"):
-        setattr(os, name, before(getattr(os, name)))
-    for name in ("replace", "rename", "link"):
-        setattr(os, name, before(getattr(os, name), (1,)))
-    fsync = os.fsync
-
-    def synced(number):
-        strike(os.readlink(f"/proc/self/fd/{number}"))
-        return fsync(number)
-
-    os.fsync = synced
-    sqlite3.connect = before(connect)
+def load_everything() -> None:
+    """Import all of misdetect, so that children of this process need not, each time."""
+    for module in pkgutil.walk_packages(misdetect.__path__, "misdetect."):
+        with contextlib.suppress(ImportError):  # an extra that is not installed
+            import_module(module.name)
+    for name in ("plotly.graph_objects", "pandas"):  # Arrow looks for the latter
+        with contextlib.suppress(ImportError):
+            import_module(name)
 
 
-def every_kill(command: Callable[[Path], list[str]], folder: Path, step: int = 1) -> tuple[int, list[str]]:
-    """Kill ``command(out)`` before each ``step``-th of its file operations below a new folder, run it again, compare
-    with what an undisturbed run leaves. How many kill points there were, and what went wrong."""
-    whole = folder / "whole"
-    whole.mkdir()
-    log = folder / "log"
-    if run_command(command(whole), whole, log=log):
-        raise AssertionError(f"the command fails by itself: {log.read_text()}")
-    expected = contents(whole)
-    at, wrong = 1, []
+@dataclass
+class Tally:
+    """What was done to a command and what came of it. ``wrong`` are sentences; all else are counts."""
+
+    struck: int = 0
+    operations: "Counter[str]" = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def every_kill(
+    verb: Verb, folder: Path, *, step: int = 1, most: int | None = None, number: int = signal.SIGKILL
+) -> Tally:
+    """Send ``number`` (a signal) to ``verb`` before each ``step``-th of its file operations (or before ``most`` of
+    them, evenly spread); then run it again, and compare what it leaves with what it leaves undisturbed."""
+    load_everything()
+    made = folder / "made"
+    verb.prepare(made)
+    tally = Tally()
+    undisturbed = folder / f"{verb.name}-{number}-whole"
+    whole = attempt(verb, made, undisturbed)
+    assert not complaints(whole, 0), f"the command fails by itself: {complaints(whole, 0)}"
+    tally.operations.update(operation.name for operation in whole.operations)
+    expected = contents(undisturbed)
+    if most is not None:
+        step = max(1, len(whole.operations) // most)
+    at = 1 + step // 2
     while True:
-        place = folder / f"kill-{at}"
-        place.mkdir()
-        code = run_command(command(place), place, at)
-        if code == -signal.SIGKILL:
-            code = run_command(command(place), place, log=log)
-            if code:
-                wrong.append(f"kill {at}: the same command then ends with {code}: {log.read_text()[-300:]}")
-            elif (found := contents(place)) != expected:
-                differs = sorted(
-                    name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
-                )
-                wrong.append(f"kill {at}: differs in {differs}")
-            shutil.rmtree(place)
-        else:
-            shutil.rmtree(place)
-            return at - 1, wrong
+        out = folder / f"{verb.name}-{number}-{at}"
+
+        def strike(operation: Operation, at: int = at) -> int | None:
+            return -number if operation.number == at else None
+
+        ended = attempt(verb, made, out, strike)
+        if len(ended.operations) < at:
+            shutil.rmtree(out)
+            return tally
+        tally.struck += 1
+        tally.wrong += _judge(verb, made, out, ended, at, number, expected)
+        shutil.rmtree(out)
         at += step
+
+
+def attempt(verb: Verb, made: Path, out: Path, strike: Strike | None = None) -> Ended:
+    if not out.exists():
+        (out / "tmp").mkdir(parents=True)
+        verb.before(made, out)
+    return run_watched(verb.body(made, out), out, strike, folder=out.parent)
+
+
+def _judge(
+    verb: Verb, made: Path, out: Path, ended: Ended, at: int, number: int, expected: dict[str, object]
+) -> list[str]:
+    """What is wrong after a strike, and after the same command was run again."""
+    struck = ended.operations[at - 1]
+    where = f"{verb.name}: {signal.Signals(number).name} before operation {at} ({struck.name} {struck.path})"
+    code = 0 if not struck.main else -signal.SIGKILL if number == signal.SIGKILL else INTERRUPTED[number]
+    # a signal that comes while the last files are written may come too late to be heeded
+    allowed = (code, 0) if number != signal.SIGKILL else (code,)
+    wrong = [f"{where}: {complaint}" for complaint in complaints(ended, *allowed)]
+    again = attempt(verb, made, out)
+    wrong += [f"{where}, run again: {complaint}" for complaint in complaints(again, 0)]
+    if not again.code and (differs := differences(contents(out), expected)):
+        wrong.append(f"{where}, run again: differs in {differs}")
+    return wrong
+
+
+def complaints(ended: Ended, *allowed: int) -> list[str]:
+    """What a command must never do, and exit codes that it was not to end with."""
+    said = ended.out + ended.err
+    found = ["it hung"] if ended.hung else []
+    found += ["a traceback"] if "Traceback" in said or "Exception ignored" in said else []
+    found += [f"exit code {ended.code}"] if ended.code not in allowed else []
+    found += ["it ended silently"] if ended.code > 0 and not said.strip() else []
+    found += ["it blames itself"] if "a fault in misdetect" in said else []
+    return [f"{each}: {said[-600:]}" for each in found]
+
+
+def differences(found: dict[str, object], expected: dict[str, object]) -> list[str]:
+    """Names of what differs."""
+    return sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
 
 
 def contents(folder: Path) -> dict[str, object]:
@@ -135,19 +118,22 @@ def contents(folder: Path) -> dict[str, object]:
     from misdetect.engine.store import Run
 
     found: dict[str, object] = {}
-    runs = {path.parent for path in folder.rglob("run.json")}
-    for run in runs:
+    for run in {path.parent for path in folder.rglob("run.json")}:
         opened = Run.open(run)
         found[f"{run.relative_to(folder)} rows"] = opened.table().to_pylist()
         found[f"{run.relative_to(folder)} done"] = sorted(opened.done())
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_dir() or path.name == ".lock" or path.parent.name == "parts":
+        if path.name == ".lock" or (path.parent.name == "parts" and path.name.startswith("part-")):
             continue
-        data = path.read_bytes().replace(str(folder).encode(), b"FOLDER")
-        found[name] = len(data) > 0 if path.name in _VARY else data
+        counted = path.name == "document.json" and path.parent.with_name(f"{path.parent.name}.budget").exists()
+        if path.is_dir() or path.name in _VARY or path.suffix == ".budget" or counted:
+            found[name] = "there"
+        else:
+            found[name] = path.read_bytes().replace(str(folder).encode(), b"FOLDER")
     return found
 
 
-_VARY = ("run.json",)
-"""Files that hold the command and so the folder's name; their rows are compared."""
+_VARY = ("run.json", "predictions.sqlite", "checkpoint.safetensors")
+"""Files that hold the command, and so the folder's name, or times. What a run with a budget has spent is in its
+document, and a kill costs what the detector was being asked: such a run is compared by its rows alone."""

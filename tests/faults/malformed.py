@@ -17,9 +17,10 @@ from importlib import import_module
 from pathlib import Path
 
 from malformed_case import Case, complaints, run_case
-from malformed_files import file_cases
+from malformed_contents import image_cases, text_cases, weight_cases
 from malformed_formats import format_cases
 from malformed_options import option_cases
+from malformed_places import special_cases
 from malformed_words import word_cases
 
 _LOADERS = ("onnx.detector", "torchvision.load", "yolox.detector", "zoo.models", "http.endpoint")
@@ -27,7 +28,8 @@ _LOADERS = ("onnx.detector", "torchvision.load", "yolox.detector", "zoo.models",
 
 def every_case() -> list[Case]:
     """All inputs, in a fixed order; every third is asked for JSON."""
-    found = [*format_cases(), *file_cases(), *word_cases(), *option_cases()]
+    files = [*special_cases(), *image_cases(), *text_cases(), *weight_cases()]
+    found = [*format_cases(), *files, *word_cases(), *option_cases()]
     return [case.as_json() if i % 3 == 2 and not case.streams else case for i, case in enumerate(found)]
 
 

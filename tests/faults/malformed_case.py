@@ -90,7 +90,7 @@ def run_case(case: Case, folder: Path) -> Said:
     try:
         arguments = case.make(work)
         before = _contents(folder)
-        code = _in_a_shell(arguments, folder, case.streams) if case.streams else _in_a_child(arguments, folder)
+        code = _in_a_shell(arguments, folder, case.streams) if case.streams else in_a_child(arguments, folder)
     finally:
         os.chdir(here)
     out, err = ((folder / name).read_bytes().decode("utf-8", "surrogateescape") for name in ("out", "err"))
@@ -121,12 +121,12 @@ def _contents(folder: Path) -> dict[str, object]:
 def prepared(arguments: list[str]) -> None:
     """Run a command that has to succeed before the one that is tried: a run to look at."""
     folder = Path.cwd().parent
-    code = _in_a_child(arguments, folder)
+    code = in_a_child(arguments, folder)
     if code:
         raise AssertionError(f"misdetect {arguments[0]} ends with {code}: {(folder / 'err').read_text()[-300:]}")
 
 
-def _in_a_child(arguments: list[str], folder: Path) -> int:
+def in_a_child(arguments: list[str], folder: Path) -> int:
     """Exit code of the command in a fork of this process, which has imported everything already."""
     from misdetect.cli import main
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from malformed_case import Case
-from malformed_files import _photos, mine
-from malformed_formats import coco, coco_document, results_document, score_command
+from malformed_world import coco, coco_document, mine, photos, results_document, score_command
 
 from misdetect.settings import Setting, settings_of
 
@@ -194,10 +193,10 @@ SPECS: dict[str, str] = {
     "hf:none,scoer=1": "scoer.*score",
     "yolox:": "",
     "yolox:none.pth": "none.pth",
-    "yolox:none.pth,sieze=4": "sieze.*size",
+    "yolox:none.pth,sieze=4": "none.pth",
     "onnx:": "",
     "onnx:none.onnx": "none.onnx",
-    "onnx:none.onnx,decodr=yolox": "decodr.*decoder",
+    "onnx:none.onnx,decodr=yolox": "none.onnx",
     "onnx:none.onnx,decoder=yolox,decoder=yolov8": "twice",
     "http:": "",
     "http://": "",
@@ -279,7 +278,7 @@ def spec_cases() -> Iterator[Case]:
 
         def detector(folder: Path, spec: str = spec) -> list[str]:
             out = ["--out", str(folder / "out.json"), "--no-cache"]
-            return ["detect", f"--detector={spec}", "--data", _photos(folder), *out]
+            return ["detect", f"--detector={spec}", "--data", photos(folder), *out]
 
         yield Case("specs", f"detector {spec[:60]!r} ({len(spec)})", detector, (2,), says=says)
     for spec, says in {**DATA_SPECS, **long}.items():

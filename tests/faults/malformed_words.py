@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from malformed_case import Case, Said, prepared
-from malformed_files import _detect, mine
-from malformed_formats import (
+from malformed_world import (
     bikes_document,
     bikes_spec,
     coco,
     coco_document,
+    detect_command,
+    mine,
     photo,
     results_document,
     score_command,
@@ -174,7 +175,7 @@ def file_name_cases() -> Iterator[Case]:
         yield Case(
             "file names",
             f"coco, asked about: {what}",
-            lambda f, w=word: _detect(f, coco(f, _called(w, f))),
+            lambda f, w=word: detect_command(f, coco(f, _called(w, f))),
             listed,
             ("out.json",),
         )
@@ -189,7 +190,7 @@ def file_name_cases() -> Iterator[Case]:
         yield Case(
             "file names",
             f"coco, an id: {what}",
-            lambda f, w=word: _detect(f, coco(f, _numbered(w))),
+            lambda f, w=word: detect_command(f, coco(f, _numbered(w))),
             ids,
             ("out.json",),
         )
@@ -199,12 +200,14 @@ def file_name_cases() -> Iterator[Case]:
             yield Case(
                 "file names",
                 f"folder, asked about: {what}",
-                lambda f, w=word: _detect(f, _photos_called(f, w)),
+                lambda f, w=word: detect_command(f, _photos_called(f, w)),
                 (0,),
                 ("out.json",),
             )
     yield Case("file names", "folder: not utf-8", lambda f: ["data", _photos_called(f, b"\xff\xfe")], (2,))
-    yield Case("file names", "folder, asked about: not utf-8", lambda f: _detect(f, _photos_called(f, b"\xff")), (2,))
+    yield Case(
+        "file names", "folder, asked about: not utf-8", lambda f: detect_command(f, _photos_called(f, b"\xff")), (2,)
+    )
 
 
 def _called(name: str, folder: Path) -> dict[str, Any]:

@@ -51,8 +51,13 @@ def go(arguments):
     return done
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("most", [1, 5, 13])
+HEAVY = pytest.mark.heavy
+
+
+@pytest.mark.parametrize(
+    ("workers", "most"),
+    [(2, 5), *(pytest.param(w, m, marks=HEAVY) for w in (1, 2, 4) for m in (1, 5, 13) if (w, m) != (2, 5))],
+)
 def test_no_budget_is_exceeded_by_workers_or_by_resuming(server, tmp_path, workers, most):
     line = command(server, tmp_path / "run", options=f",max_requests={most}", workers=workers, more=["--pictures", "0"])
     go(line)
@@ -61,7 +66,16 @@ def test_no_budget_is_exceeded_by_workers_or_by_resuming(server, tmp_path, worke
     assert len(server.requests) == most, "and no more of it, however often it is tried again"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.heavy
+def test_a_checkup_has_one_budget_for_all_its_studies(server, tmp_path):
+    line = command(server, tmp_path / "run", options=",max_requests=7", workers=2, verb="checkup")
+    for _ in range(2):
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120)
+        assert "Traceback" not in done.stderr
+        assert len(server.requests) <= 7
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=HEAVY), pytest.param(4, marks=HEAVY)])
 def test_a_campaign_that_is_killed_asks_nothing_twice(server, tmp_path, workers):
     line = command(server, tmp_path / "run", options=",max_requests=500", workers=workers, more=["--pictures", "0"])
     chance, kills = random.Random(workers), 0

@@ -22,7 +22,7 @@ def misbehaving(*arguments):
 
 
 def test_one_command_keeps_what_it_finished():
-    assert not misbehaving("explain", "--every", "3")
+    assert not misbehaving("explain", "--every", "4")
 
 
 @pytest.mark.heavy

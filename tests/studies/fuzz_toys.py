@@ -10,6 +10,7 @@ from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Detections, Truth
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import MoveNear, RenameNear, VanishNear
+from misdetect.picture import digest
 
 TILE = 32
 
@@ -94,8 +95,50 @@ class Nervous:
         open_ = found[~np.isin(found.labels, self._shy)]
         shy = plain[np.isin(plain.labels, self._shy)]
         near = shy[(iou(shy.boxes, without.boxes) < 0.5).all(axis=1)]  # what would vanish
-        columns = ((getattr(open_, name), getattr(near, name)) for name in ("boxes", "scores", "labels"))
+        parts = open_, near, Detections(np.array([[0.0, 0, 4, 4]]), np.array([0.2]), np.array([0]))  # one is faint
+        columns = ([getattr(part, name) for part in parts] for name in ("boxes", "scores", "labels"))
         return Detections(*map(np.concatenate, columns))
+
+
+class Shaky:
+    """Sees what is annotated; on any picture that is not one of ``rooms`` itself each object is missed with
+    probability ``rate``, by a hash of the pixels: whatever was pasted, an object or a patch of texture."""
+
+    def __init__(self, rooms, rate):
+        self.names, self._rate = tuple(rooms.names), rate
+        self._truths, self._known = [sample.truth for sample in rooms], np.stack([sample.image for sample in rooms])
+
+    def detect(self, images):
+        return [self._one(image) for image in images]
+
+    def _one(self, image):
+        nearest = int((image[::5, ::5] != self._known[:, ::5, ::5]).sum(axis=(1, 2, 3)).argmin())
+        truth = self._truths[nearest]
+        kept = np.ones(len(truth), dtype=bool)
+        if (image != self._known[nearest]).any():
+            kept = np.random.default_rng(int(digest(image)[:12], 16)).random(len(truth)) >= self._rate
+        boxes = np.vstack([truth.boxes[kept], [[0.0, 0.0, 4.0, 4.0]]])  # the last one is faint
+        return Detections(boxes, np.append(np.full(kept.sum(), 0.9), 0.2), np.append(truth.labels[kept], 0))
+
+
+class Hiding:
+    """``detector`` behind a threshold of its own."""
+
+    def __init__(self, detector, least):
+        self.names, self._detector, self._least = detector.names, detector, least
+
+    def detect(self, images):
+        return [found.above(self._least) for found in self._detector.detect(images)]
+
+
+class Adjustable(Hiding):
+    """Blots behind a threshold that its spec can set."""
+
+    fingerprint = None
+
+    def __init__(self, score="0.5"):
+        super().__init__(BlotDetector(), float(score))
+        self.settings = {"score": float(score)}
 
 
 def misannotated(rooms):

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from toys import taken
 
 from misdetect.boxes import SIDES
 from misdetect.data import load_data
@@ -80,7 +81,7 @@ def naive_positions(data, pair, step, score, detector):
     height, width = rows.max() - top + 1, columns.max() - left + 1
 
     def strong(picture):
-        found = detector.detect([picture])[0]
+        found = taken(detector.detect([picture])[0])
         return [(found.boxes[i], int(found.labels[i])) for i in range(len(found.boxes)) if found.scores[i] >= score]
 
     clean = strong(image)

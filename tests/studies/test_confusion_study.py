@@ -1,9 +1,11 @@
 """confusion: the document against a naive matrix of its rows, planted confusions found in their cell, nothing lost."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import confusion_oracles as naive
 import numpy as np
@@ -214,6 +216,15 @@ def test_what_cannot_be_done_is_said_before_anything_is_asked(made, tmp_path):
     with pytest.raises(BadData, match="no annotations"):
         md.confusion(Silent(), bare, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_every_key_of_the_document_is_explained(made):
+    page = (Path(__file__).parents[2] / "docs" / "confusion.md").read_text()
+    named = set(re.findall(r"`([a-z_]+)`", page.partition("## The document")[2]))
+    document = confused(made, cell="cup,bowl").document
+    assert set(document) - {"study", "detector", "data"} <= named
+    assert set(document["by_class"]["cup"]) - {"recall_interval", "precision_interval"} <= named
+    assert set(document["recall_steps"][0]) <= named
 
 
 @pytest.mark.parametrize("kind", ["run", "directory", "results"])

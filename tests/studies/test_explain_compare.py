@@ -44,11 +44,11 @@ def test_shared_misses_are_those_a_plain_loop_counts(judged):
 @given(st.integers(0, 40), st.integers(0, 40))
 @settings(max_examples=30)
 def test_p_is_that_of_the_exact_test(only_first, only_second):
-    from misdetect.studies.explain.compare import _mcnemar
+    from misdetect.studies.explain.compare import mcnemar
 
     count = only_first + only_second
     expected = binomtest(only_first, count, 0.5).pvalue if count else 1.0
-    assert _mcnemar(only_first, only_second) == pytest.approx(expected)
+    assert mcnemar(only_first, only_second) == pytest.approx(expected)
 
 
 def test_differences_are_those_of_the_rates_and_turn_around(judged):

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from fuzz_toys import BlotDetector, naive_iou, nervous_campaign
+from scipy.stats import beta
 
 import misdetect as md
 from misdetect.engine.store import Run
@@ -19,11 +20,12 @@ from misdetect.studies.contract import budget_file, document_of, kind_of
 TYPES = ("missed", "extra", "renamed", "moved")
 CONFIDENCE = 0.8
 KEYS = {
-    "attributable", "attributable_by_type", "attributable_per_1000", "backgrounds", "by_type", "cases", "cost",
-    "coverage", "data", "detector", "distinct", "done", "effects", "failed", "failing_insertions", "failure_rate",
-    "failures", "finished", "flicker", "harm", "harmful_per_1000", "insertions", "intervals", "naturalness", "noise",
-    "notes", "null_asked", "null_failures", "queries", "raw_failure_rate", "raw_failures", "relocated",
-    "relocated_unique", "relocation", "settings", "shrunk", "study", "tables", "unique_failures",
+    "attributable", "attributable_by_type", "attributable_per_1000", "backgrounds", "by_control", "by_type", "cases",
+    "cost", "coverage", "data", "detector", "distinct", "done", "effects", "failed", "failing_insertions",
+    "failure_rate", "failures", "finished", "flicker", "harm", "harmful_per_1000", "insertions", "intervals",
+    "naturalness", "noise", "notes", "null_asked", "null_failures", "queries", "raw_failure_rate", "raw_failures",
+    "relocated", "relocated_unique", "relocation", "scores", "settings", "shrunk", "study", "tables",
+    "unique_failures",
 }  # fmt: skip
 
 
@@ -86,17 +88,10 @@ def groups(run, phases):
 
 
 def best(shown):
-    """The case that shows a failure best: the first attributable and harmful one, the first attributable, the first."""
-    for wanted in (
-        lambda c: c["attributable"] and c["harm"] == "harmful",
-        lambda c: c["attributable"],
-        lambda c: c["harm"] == "harmful",
-        lambda c: True,
-    ):
-        for row, change in shown:
-            if wanted(change):
-                return row, change
-    raise AssertionError("a failure has a case")
+    """The case that shows a failure best: attributable before others, harmful before others, then most score lost."""
+    for name, value in (("attributable", True), ("cleared", True), ("harm", "harmful")):
+        shown = [each for each in shown if each[1][name] == value] or shown
+    return max(shown, key=lambda each: (abs(each[1]["score"] - each[1]["after"]), -each[0]["case_index"]))
 
 
 def test_the_document_has_the_keys_of_the_contract(run):
@@ -121,7 +116,7 @@ def test_what_is_said_of_insertions_is_counted_in_the_rows(run, phases):
     only = [row for row in raw if all(c["flickers"] for c in row["changes"] if c["counts"])]
     assert document["flicker"] == len(only)
     firm = [[c for c in row["changes"] if c["counts"] and not c["flickers"]] for row in failing]
-    answered = [[c["null"] for c in changes if c["null"] is not None] for changes in firm]
+    answered = [[c["patches"][0] for c in changes if c["patches"] is not None] for changes in firm]
     assert document["null_asked"] == sum(map(bool, answered))
     assert document["null_failures"] == sum(map(any, answered))
     for name in TYPES:
@@ -144,10 +139,16 @@ def test_distinct_failures_are_what_comparing_all_with_all_finds(run, phases):
             and [change[side] for side in ("x0", "y0", "x1", "y1")] == entry["box"]
         ]
         assert (entry["times"], entry["image"], entry["inserted"]) == (times, row["image"], row["label"])
-        for name in ("label", "became", "object", "effect", "harm", "score", "after", "attributable", "null"):
+        for name in ("label", "became", "object", "effect", "harm", "score", "after", "attributable", "cleared"):
             assert entry[name] == change[name]
+        seen = change["patches"] or []
+        assert (entry["patches"], entry["patches_failing"]) == (len(seen), sum(seen))
+        known = beta(0.5 + sum(seen), 0.5 + len(seen) - sum(seen))
+        assert entry["chance"] == (pytest.approx(known.mean()) if seen else None)
+        assert entry["chance_interval"] == (pytest.approx(list(known.interval(CONFIDENCE))) if seen else None)
         lost = abs(entry["score"] - entry["after"])
-        order.append((not entry["attributable"], entry["harm"] != "harmful", -lost, row["case_index"]))
+        worst = (not entry["attributable"], not entry["cleared"], entry["harm"] != "harmful", -lost, row["case_index"])
+        order.append(worst)
     assert order == sorted(order), "the worst come first"
 
 
@@ -352,8 +353,9 @@ def test_the_ledger_has_each_insertion_beside_each_detection(run, phases):
             if c["type"] == "extra":
                 more = {"outcome": "extra", "harm": c["harm"], "score": c["after"], "flicker": c["flickers"]}
                 wanted.append(own | more | {"control": False, "attributable": c["attributable"]})
-            if c["null"] is not None:
-                same = {"outcome": c["type"] if c["null"] else "found", "harm": c["harm"] if c["null"] else "harmless"}
+            if c["patches"] is not None:
+                first = c["patches"][0]
+                same = {"outcome": c["type"] if first else "found", "harm": c["harm"] if first else "harmless"}
                 wanted.append(own | same | {"control": True, "score": None, "flicker": None, "attributable": False})
     found = run.ledger().to_pylist()
 

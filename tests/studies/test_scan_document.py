@@ -365,6 +365,21 @@ def test_classes_without_a_common_name_are_not_called_harmless(tmp_path):
     assert {o["right"] for row in run.table().to_pylist() for o in row["objects"]} == {None}
 
 
+@pytest.mark.parametrize("hiding", [False, True])
+def test_a_detector_that_may_hide_faint_scores_is_said_to(tmp_path, hiding):
+    """The same tiles, once with all their scores and once behind a threshold of their own."""
+    rooms = load_data("rooms:val,size=64,count=8")
+    pairs = choose_pairs(rooms, 1, candidates(rooms, 0))
+
+    class Tiles(TileDetector):
+        def detect(self, images):
+            return [found.above(0.5 if hiding else 0.0) for found in super().detect(images)]
+
+    run = scanned(scan_of(rooms, pairs, step=12), Tiles(), tmp_path / "run").run
+    notes = [note for note in document_of(run)["notes"] if "the detector may hide such scores" in note]
+    assert len(notes) == hiding
+
+
 def test_nothing_done_yet_is_a_document_too(tmp_path):
     document = document_of(random_run(tmp_path / "run", 5, fail=range(12)))
     assert document["failed"] == document["cases"] == 12

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scan_toys import TileDetector, annotated_rooms, naive_iou, scan_of, scanned
+from toys import taken
 
 from misdetect.metrics.harm import EFFECTS, HARMS
 from misdetect.studies.scan.pairs import candidates, choose_pairs
@@ -57,7 +58,7 @@ class Naive:
 
 
 def strong(picture):
-    found = TileDetector().detect([picture])[0]
+    found = taken(TileDetector().detect([picture])[0])
     return [
         (found.boxes[i].tolist(), float(found.scores[i]), TileDetector.names[found.labels[i]])
         for i in range(len(found))
@@ -144,7 +145,7 @@ def test_new_ones_that_only_flicker_are_marked(scan):
     study, rows = scan
     told = set()
     for row in rows:
-        clean = TileDetector().detect([study.open_pair(row["pair"]).background.image])[0]
+        clean = taken(TileDetector().detect([study.open_pair(row["pair"]).background.image])[0])
         for n in row["new"]:
             faint = [
                 clean.scores[i]
@@ -201,7 +202,7 @@ def test_score_left_is_the_best_faint_score_in_its_place(scan):
     found = set()
     for row in rows[::5]:
         picture = study.open_pair(row["pair"]).picture(row["condition"], row["x"], row["y"], 0).render()
-        after = TileDetector().detect([picture])[0]
+        after = taken(TileDetector().detect([picture])[0])
         for o in row["objects"]:
             faint = [
                 float(after.scores[i])

@@ -265,4 +265,14 @@ def test_a_classifier_is_asked_without_localisation():
     assert d["without_localisation"]["missing_found"] == 4
     assert d["with_localisation"]["present_found"] == 0
     assert d["hallucinations"] == 4
-    assert d["causes"]["none"]["reasons"] == {"steady": 4}
+    assert d["causes"]["none"]["reasons"] == {"steady": 3, "untested": 1}, "nobody else misses its bell"
+
+
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(run, tmp_path):
+    """A budget ends it in the middle of the edits; what is missing is asked in the next sitting."""
+    stopped = md.verify(Told(ANSWERS), data(), cache=False, out=tmp_path / "run", queries=6)
+    assert not stopped.document["finished"]
+    assert stopped.document["parts"] < 12
+    whole = md.verify(Told(ANSWERS), data(), cache=False, out=tmp_path / "run", queries=100)
+    for key in ("with_localisation", "by_part", "causes", "edits", "cost", "f_vv_curve", "finished"):
+        assert whole.document[key] == run.document[key]

@@ -233,6 +233,7 @@ def test_the_average_is_the_weights_followed_slowly(tmp_path: Path) -> None:
     assert torch.equal(detector.module.state_dict()[name], own)
 
 
+@pytest.mark.heavy
 def test_it_learns(tmp_path: Path) -> None:
     """120 steps on 24 images of coloured rectangles: the loss falls, and most are found."""
     detector, images = tiny(), squares()

@@ -93,6 +93,7 @@ def test_stopping_leaves_no_trace_in_the_rows(tmp_path: Path, until: int) -> Non
     assert again.finished
 
 
+@pytest.mark.heavy
 def test_killed_around_any_rename_it_ends_the_same(tmp_path: Path) -> None:
     """Every state that a kill -9 can leave on disk lies between two renames; see ``training_killed.py``."""
     script = HERE / "training_killed.py"

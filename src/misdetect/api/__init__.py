@@ -5,6 +5,7 @@ The command line parses options, calls one of these, and shows its document; not
 
 from misdetect.api.checkup import Checkup, checkup
 from misdetect.api.compare import Comparison, compare
+from misdetect.api.doctor import doctor
 from misdetect.api.export import export
 from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
@@ -21,6 +22,7 @@ __all__ = [
     "compare",
     "confusion",
     "detect",
+    "doctor",
     "explain",
     "export",
     "fuzz",

@@ -1,43 +1,103 @@
-"""``checkup``: every study that a detector and its data allow, one summary: the main job."""
+"""``checkup``: every study that a detector and its data allow, within a time, and one report: the main job.
+
+How much each study may ask is planned once, from how fast the detector is, and kept in ``plan.json``: an interrupted
+checkup goes on with the same plan, and ends with the same rows.
+"""
 
 import json
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
+from misdetect.api.doctor import doctor
 from misdetect.api.run import Place, Run
 from misdetect.api.score import score
-from misdetect.api.studies import DataLike, DetectorLike, described, detect, explain
+from misdetect.api.studies import (
+    DataLike,
+    DetectorLike,
+    attack,
+    confusion,
+    described,
+    detect,
+    explain,
+    fuzz,
+    known_names,
+    scan,
+    verify,
+)
 from misdetect.data import load_data
+from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine import Progress
+from misdetect.errors import BadData, BadImage, BadSpec, LevelTooLow, MisdetectError, NothingToTest
 from misdetect.files import write_atomically
-from misdetect.protocols import level
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Range, Settings
-from misdetect.studies.contract import Document
+from misdetect.protocols import Detector, Differentiable, level
+from misdetect.report.checkup import checkup_page
+from misdetect.report.findings import findings
+from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
 
-ELSEWHERE = ("scan", "fuzz", "attack")
-NOT_YET = ("verify", "harden")
 P = ParamSpec("P")
+PLAN, REPORT = "plan.json", "report.html"
 _HOW = Heading("Running")
+_SHARES = {"images": 0.25, "scan": 0.15, "fuzz": 0.2, "verify": 0.1, "attack": 0.2}
+"""Of the time; what is left goes to looking for mistakes of wiring, to figures and to the report."""
+_MOST = {"images": 1000, "scan": 3000, "fuzz": 1500, "attack": 24}
+_PAIRS = 6
+_WIRING = 24
+"""Images on which mistakes of wiring are looked for."""
+_TIMED = 8
+_BACKWARD = 3
+"""What a gradient costs, in calls of ``detect``."""
+_STEPS, _RUNGS = 10, 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckupSettings(Settings):
-    """Everything misdetect can say about a detector."""
+    """Everything misdetect can say about a detector: every study that it and the data allow, and one report."""
 
     out: Annotated[Path | None, RUNNING, _HOW] = None
     """Folder for everything that is found; the same command goes on where it was interrupted."""
+    minutes: Annotated[float, RUNNING, _HOW, Range(0.1)] = 5
+    """About how long it may take; a slow detector is asked less."""
     limit: Annotated[Count | None, RUNNING, _HOW] = None
     """Use only the first N images."""
     workers: Annotated[int, RUNNING, _HOW, Range(1, 256)] = 1
     """Local processes, each with its own detector."""
     cache: Annotated[bool, RUNNING, _HOW] = True
     """Use answers of earlier runs, and remember those of this one."""
+    pictures: Annotated[Number, RUNNING, _HOW] = 4
+    """Failures drawn of each kind."""
     progress: Annotated[Progress | None, PYTHON] = None
     """Called with cases done, cases in all and counts."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much each study asks: ``images`` for those that look at each image once, positions of ``scan`` over all
+    pairs, queries of ``fuzz``, images of ``attack``."""
+
+    images: int
+    scan: int
+    fuzz: int
+    attack: int
+
+    @classmethod
+    def of(cls, seconds: float, query: float, images: int) -> "Plan":
+        """For ``seconds`` in all, a detector that takes ``query`` seconds per image, and data of ``images``."""
+        asks = {name: int(share * seconds / query) for name, share in _SHARES.items()}
+        gradients = 2 * (_STEPS + 2) * _BACKWARD  # per image, on two losses
+        return cls(
+            # detect and explain ask once each
+            images=max(min(asks["images"] // 2, _MOST["images"], images), min(images, 16)),
+            scan=max(min(asks["scan"] // 2, _MOST["scan"]), 60),  # each position with its null control
+            fuzz=max(min(asks["fuzz"], _MOST["fuzz"]), 60),
+            attack=max(min(asks["attack"] // (2 * gradients), _MOST["attack"], images), min(images, 4)),
+        )
 
 
 class Checkup:
@@ -46,11 +106,39 @@ class Checkup:
     def __init__(self, place: Place, runs: Mapping[str, Run], document: Document) -> None:
         self.path, self.runs, self.document, self._place = place.path, dict(runs), document, place
 
+    @property
+    def report(self) -> Path:
+        """The page of all of it."""
+        return self.path / REPORT
+
     def __repr__(self) -> str:
-        return "\n".join([f"checkup -> {self.path}", *(repr(run) for run in self.runs.values())])
+        said = [f"  {each['sentence']} {each['advice']}" for each in self.document["findings"][:5]]
+        return "\n".join([f"checkup -> {self.path}", *(said or ["  Nothing is wrong that could be found."])])
 
     def _repr_html_(self) -> str:
         return "".join(f"<div>{run._repr_html_()}</div>" for run in self.runs.values())
+
+
+class _Patient:
+    """Runs studies one after the other; what cannot be run is ``skipped``, with the reason."""
+
+    def __init__(self, model: Detector, source: str | Dataset, data: Dataset, out: Path, how: CheckupSettings) -> None:
+        self.model, self.source, self.data, self.out, self.how = model, source, data, out, how
+        self.runs: dict[str, Run] = {}
+        self.skipped: list[dict[str, str]] = []
+        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache, "progress": how.progress}
+
+    def ask(self, name: str, study: Callable[..., Run], **settings: Any) -> None:
+        """Run ``study`` into a folder of its name."""
+        try:
+            run = study(self.model, self.source, out=self.out / name, **self.common, **settings)
+        except (BadData, BadImage, BadSpec, LevelTooLow, NothingToTest) as error:
+            self.skip(name, str(error))
+        else:
+            self.runs[name] = run
+
+    def skip(self, name: str, why: str) -> None:
+        self.skipped.append({"study": name, "why": why})
 
 
 def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[DetectorLike, DataLike, P], Checkup]:
@@ -61,39 +149,115 @@ def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[De
 
 
 def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Checkup:
-    model = load_detector(detector)
-    source = data if isinstance(data, str) else load_data(data, model.names)
     place = Place(how.out)
     out = place.path
-    common: dict[str, Any] = {"limit": how.limit, "workers": how.workers, "cache": how.cache, "progress": how.progress}
-    found = detect(model, source, out=out / "detect", **common)
-    write_results(out / "results.json", coco_results(found.directory, found.data))
-    scored = score(found, found.data, out=out / "score")
-    explained = explain(model, source, out=out / "explain", **common)
-    about = found.directory.about["identity"]["data"]
-    runs = {"detect": found, "score": scored, "explain": explained}
-    document = {
+    # an endpoint's own limits hold for all studies together, so they share one count
+    model = load_detector(detector, known_names(detector, out / "detect"), counted=budget_file(out))
+    source = data if isinstance(data, str) else load_data(data, model.names)
+    opened = load_data(source).limit(how.limit)
+    if not len(opened):
+        raise BadData(f"{opened.spec} has no images.")
+    plan = _plan(model, opened, out, how)
+    patient = _Patient(model, source, opened, out, how)
+    _studies(patient, plan)
+    if not patient.runs:
+        raise BadData(f"nothing could be checked: {patient.skipped[0]['why']}")
+    document = _document(patient, plan)
+    write_atomically(out / "checkup.json", (json.dumps(_timeless(document), sort_keys=True, indent=2) + "\n").encode())
+    checkup_page(patient.runs, document, out / REPORT, how.pictures)
+    return Checkup(place, patient.runs, document)
+
+
+def _studies(patient: _Patient, plan: Plan) -> None:
+    """All of them, those that explain others first. Data without truth gets those that need none."""
+    annotated = any(len(patient.data[i].truth) for i in range(min(len(patient.data), 50)))
+    states = any(patient.data[i].truth.states is not None for i in range(min(len(patient.data), 50)))
+    if annotated:
+        patient.ask("doctor", doctor, images=_WIRING)
+    patient.ask("detect", detect, limit=plan.images)
+    if annotated and "detect" in patient.runs:
+        found = patient.runs["detect"]
+        write_results(patient.out / "results.json", coco_results(found.directory, found.data))
+        try:
+            patient.runs["score"] = score(found, found.data, out=patient.out / "score")
+        except MisdetectError as error:
+            patient.skip("score", str(error))
+    patient.ask("explain", explain, limit=plan.images)
+    if annotated:
+        patient.ask("confusion", confusion, limit=plan.images)
+    height, width = patient.data[0].height, patient.data[0].width
+    patient.ask("scan", scan, limit=plan.images, pairs=_PAIRS, step=_step(width, height, plan.scan))
+    patient.ask("fuzz", fuzz, limit=plan.images, queries=plan.fuzz)
+    if states:
+        patient.ask("verify", verify, limit=plan.images)
+    else:
+        patient.skip("verify", "no part of the data has a state; see docs/verify.md for data that has.")
+    if annotated and isinstance(patient.model, Differentiable):
+        patient.ask("attack", attack, limit=plan.attack, steps=_STEPS, ladder=min(_RUNGS, plan.attack))
+    else:
+        why = "nothing is annotated here" if not annotated else f"{level(patient.model)} has no gradients"
+        patient.skip("attack", f"{why}: `misdetect attack --surrogate SPEC` attacks any black box by transfer.")
+
+
+def _step(width: int, height: int, positions: int) -> int:
+    """The grid's step in pixels, so that all pairs together have about so many ``positions``."""
+    return max(4, ceil(sqrt(width * height * _PAIRS / positions)))
+
+
+def _plan(model: Detector, data: Dataset, out: Path, how: CheckupSettings) -> Plan:
+    """As the first sitting planned it, or from how fast the detector is now."""
+    path, asked = out / PLAN, {"minutes": how.minutes, "limit": how.limit, "images": len(data)}
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["for"] == asked:
+            return Plan(**kept["plan"])
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    plan = Plan.of(60 * how.minutes, _seconds(model, data) / how.workers, len(data))
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps({"for": asked, "plan": asdict(plan)}, indent=2) + "\n").encode())
+    return plan
+
+
+def _seconds(model: Detector, data: Dataset) -> float:
+    """What one image takes. A detector that costs money is not asked for that: it is taken for a slow one."""
+    if getattr(model, "limits", None) or hasattr(model, "budget"):
+        return 0.5
+    images = []
+    for sample in data[:_TIMED]:
+        try:
+            images.append(sample.image)
+        except BadImage:
+            continue
+    if not images:
+        return 0.5
+    try:
+        model.detect(images[:1])  # the first call may load something
+        began = time.perf_counter()
+        model.detect(images)
+    except Exception:  # whatever a stranger's detector may raise: the studies will say it
+        return 0.5
+    return max((time.perf_counter() - began) / len(images), 1e-4)
+
+
+def _document(patient: _Patient, plan: Plan) -> Document:
+    studies = {name: {**run.document, **_sitting(run), "out": str(run.path)} for name, run in patient.runs.items()}
+    first = next(iter(patient.runs.values())).directory.about
+    about = first["identity"]["data"]
+    return {
         "detector": {
-            "spec": getattr(model, "spec", None),
-            "level": level(model),
-            "settings": found.directory.about["detector_settings"],
+            "spec": getattr(patient.model, "spec", None),
+            "level": level(patient.model),
+            "settings": first["detector_settings"],
         },
-        "data": {key: about[key] for key in ("spec", "images", "fingerprint", "limit")},
-        "detect": {**found.document, **_sitting(found)},
-        "score": scored.document,
-        "explain": {
-            **explained.document,
-            **_sitting(explained),
-            "out": str(explained.path),
-            "pictures": [str(path) for path in explained.figures()],
-        },
-        "elsewhere": list(ELSEWHERE),
-        "not_yet": list(NOT_YET),
-        "out": str(out),
+        "data": {key: about[key] for key in ("spec", "fingerprint")} | {"images": len(patient.data)},
+        "findings": findings(studies),
+        "studies": studies,
+        "skipped": patient.skipped,
+        "settings": {"minutes": patient.how.minutes, "limit": patient.how.limit, "plan": asdict(plan)},
+        "report": str(patient.out / REPORT),
+        "out": str(patient.out),
     }
-    text = json.dumps(_timeless(document), sort_keys=True, indent=2) + "\n"
-    write_atomically(out / "checkup.json", text.encode())
-    return Checkup(place, runs, document)
 
 
 def _sitting(run: Run) -> Document:

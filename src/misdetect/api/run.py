@@ -13,6 +13,7 @@ import pyarrow as pa
 from misdetect import report
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import reach
 from misdetect.engine import Outcome
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import BadSpec
@@ -100,15 +101,16 @@ class Run:
 
     def replay(self, case: str, detector: str | object | None = None, *, trust: bool = False) -> Document:
         """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same
-        happens. A run directory is data: someone's code that its spec names is only run with ``trust``."""
+        happens. A run directory is data: someone's code that its spec names is only run, and an address or a service
+        only asked, with ``trust``."""
         if detector is None:
             detector = self.directory.about["identity"]["detector"]["spec"]
             if detector is None:
                 raise BadSpec(f"{self.path} does not say which detector it was made with; name it with --detector.")
-            if not trust and "python:" in str(detector):
+            if not trust and (why := reach(str(detector))) is not None:
                 raise BadSpec(
-                    f"{self.path} was made with {detector}, which is code and would be run: name it with --detector, "
-                    "or give --trust if you know where the run comes from."
+                    f"{self.path} was made with {detector}, which {why}: name it with --detector, or give --trust if "
+                    "you know where the run comes from."
                 )
         return replay(self.directory, self.data, case, load_detector(detector))
 

@@ -21,7 +21,7 @@ from misdetect.settings import settings_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.confusion.settings import ConfusionSettings
 from misdetect.studies.confusion.stored import StoredDetector
-from misdetect.studies.contract import Running, keep_document, kind_of, run_kind
+from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.fuzz.settings import FuzzSettings
@@ -78,20 +78,20 @@ def _doc(settings: type[Any]) -> str:
 
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    kind = kind_of(name)
+    kind, place = kind_of(name), Place(settings.out)
     if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
         stored = load_data(data)
         source: str | Dataset = stored
         model, settings = kind.stored(detector, stored, settings)
     else:
-        model = load_detector(detector, _known_names(detector, settings.out))
+        known, counted = known_names(detector, settings.out), budget_file(place.path)
+        model = load_detector(detector, known, counted=counted, limited=settings.limited)
         source = data if isinstance(data, str) else load_data(data, model.names)
-    place = Place(settings.out)
     made, outcome = run_kind(kind, model, source, settings, place.path)
     return Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run), place=place)
 
 
-def _known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
+def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
     """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
     them each time."""
     try:

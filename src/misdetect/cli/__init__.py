@@ -5,15 +5,15 @@ A verb's file is imported when that verb is used, so that none waits for librari
 
 import io
 import os
-import signal
 import sys
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
 
-from misdetect.__main__ import ENDED
+from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, stdout_kept
-from misdetect.errors import MisdetectError
+from misdetect.detectors.catalogue import extra_of
+from misdetect.errors import MisdetectError, MissingExtra
 
 VERBS = {
     "attack": (
@@ -43,6 +43,10 @@ VERBS = {
     "detectors": (
         "List the detector families with their level, what is installed, and the decoders of onnx: files.",
         "--json",
+    ),
+    "doctor": (
+        "Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",
+        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json",
     ),
     "explain": (
         "Why each object was missed: which part of the detector failed, with the evidence.",
@@ -99,29 +103,28 @@ for _name, (_summary, _example) in VERBS.items():
 app.register_install_completion_command()
 
 
-class _Ended(BaseException):
-    """A signal asks the command to end; ``code`` is what it ends with."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 def main() -> None:
     """Run the command line; every failure is one sentence and an exit code (0, 1, 2, 3, 130 or 143)."""
     as_json = "--json" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
-    for number in ENDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    with stdout_kept():
-        sys.exit(_outcome(as_json))
+    signals = Signals()
+    code = 0
+    try:
+        signals.heed()
+        with stdout_kept():
+            code = _outcome(as_json)
+    except Interrupted as late:  # between what was done and this line
+        code = code or late.code
+    signals.leave(code)
 
 
 def _outcome(as_json: bool) -> int:
     """Run the command; what came of it, as an exit code."""
+    for word in sys.argv[1:]:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # bytes that are no UTF-8
+            return fail("usage", f"expected arguments in valid Unicode. Got {word!r}.", 2, as_json)
     try:
         code = app(
             sys.argv[1:],
@@ -135,8 +138,8 @@ def _outcome(as_json: bool) -> int:
         return fail(error.kind, str(error), error.exit_code, as_json)
     except CycloptsError as error:
         return fail("usage", str(error), 2, as_json)
-    except (_Ended, KeyboardInterrupt) as ended:
-        code = ended.code if isinstance(ended, _Ended) else 130
+    except (Interrupted, KeyboardInterrupt) as ended:
+        code = ended.code if isinstance(ended, Interrupted) else 130
         return fail("interrupted", "interrupted; the same command goes on where this one stopped.", code, as_json)
     except SystemExit as error:  # nobody here does that: it was the detector
         return fail("detector-failed", f"the detector tried to end the command (exit code {error.code}).", 3, as_json)
@@ -148,10 +151,9 @@ def _outcome(as_json: bool) -> int:
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
+        missing = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:  # a verb that trains, say, in a base install
+            absent = MissingExtra.named("this", missing)
+            return fail(absent.kind, str(absent), absent.exit_code, as_json)
         sentence = f"{type(error).__name__}: {error}; this is a fault in misdetect, MISDETECT_TRACEBACK=1 shows where."
         return fail("fault", sentence, 2, as_json)
-
-
-def _end(number: int, frame: object) -> None:
-    """A signal is an interruption like Ctrl-C: what is finished is kept, and the exit code says which it was."""
-    raise _Ended(ENDED[signal.Signals(number)])

@@ -1,19 +1,19 @@
-"""``misdetect checkup``: every study that the detector and the data allow, one summary at the end: the main job."""
+"""``misdetect checkup``: every study that the detector and the data allow, and one report: the main job."""
 
 import inspect
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from misdetect.api import checkup as run
 from misdetect.api.checkup import CheckupSettings
-from misdetect.cli.explain import show as show_explain
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.score import show as show_score
-from misdetect.cli.score import show_notes
-from misdetect.cli.shell import Document, present, remarks, watching
+from misdetect.cli.shell import Document, plain_table, present, remarks, watching
+from misdetect.studies.contract import kind_of
 
 _DETECTOR, _DATA = "zoo:yolox", "rooms:val"
+_TOP = 5
 
 
 def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False, **given: Any) -> None:
@@ -21,21 +21,26 @@ def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False
         found = run(detector, data, progress=progress, **given)
     for each in found.runs.values():
         if each.outcome is not None:
-            remarks(each.outcome, each.document)
+            remarks(each.outcome, {**each.document, "notes": []})
     present(found.document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
-    """The document for a person."""
-    detector, data, out = document["detector"], document["data"], document["out"]
-    console.print(f"{detector['spec']} ({detector['level']}) on {data['spec']}\n", style="bold", markup=False)
-    show_score(console, document["score"])
-    show_notes(console, document["score"])
-    console.print("\nWhy objects were missed\n", style="bold")
-    show_explain(console, document["explain"])
-    console.print(f"\nDone: detect, score, explain -> {out}", markup=False)
-    console.print(f"With a verb of their own: {', '.join(document['elsewhere'])}.", markup=False)
-    console.print(f"Not in this version: {', '.join(document['not_yet'])}.", markup=False)
+    """The document for a person: what is wrong and what to do about it, then a line per study."""
+    detector, data = document["detector"], document["data"]
+    console.print(f"{detector['spec']} ({detector['level']}) on {data['spec']}", style="bold", markup=False)
+    if not document["findings"]:
+        console.print("\nNothing is wrong that these studies could find.")
+    for number, each in enumerate(document["findings"][:_TOP], start=1):
+        console.print(Text(f"\n{number}. {each['sentence']}"))
+        console.print(Text(f"   {each['advice']}", style="dim"))
+    table = plain_table("Study by study", "study", "what was found", wrapped=("what was found",))
+    for name, found in document["studies"].items():
+        table.add_row(name, Text((kind_of(name).sentences(found) or ["–"])[0]))
+    for each in document["skipped"]:
+        table.add_row(each["study"], Text(f"not run: {each['why']}"))
+    console.print(table)
+    console.print(Text(f"\nReport: {document['report']}"))
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

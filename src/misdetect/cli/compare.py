@@ -46,6 +46,8 @@ def show(console: Console, document: Document) -> None:
     _show_settings(console, document, names)
     if "mechanisms" in document:
         _show_misses(console, document, names)
+    elif document["study"] == "confusion":
+        _show_confusion(console, document, names)
     else:
         console.print(_numbers(document, names))
     for path in document["pictures"]:
@@ -103,6 +105,30 @@ def _show_misses(console: Console, document: Document, names: list[str]) -> None
     if document["missed_by"]:
         spread = ", ".join(f"{n} by {i or 'none'}" for i, n in enumerate(document["missed_by"]))
         console.print(f"\nObjects missed by how many of the runs: {spread}")
+
+
+def _show_confusion(console: Console, document: Document, names: list[str]) -> None:
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    if document["paired"]:
+        console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
+    table = plain_table("What became of the objects", "", *(f">{name}" for name in names), wrapped=names)
+    table.add_row("objects", *map(str, document["objects"]))
+    for name, counts in document["outcomes"].items():
+        table.add_row(name, *map(str, counts))
+    console.print(table)
+    others = [each for each in document["differences"] if each["first"] == names[0]]
+    title = f"Per 100 objects, more (+) or fewer (-) than {names[0]}; * the interval excludes 0"
+    table = plain_table(title, "", *(f">{each['second']}" for each in others))
+    for name in document["outcomes"]:
+        table.add_row(name, *(_change(each["outcomes"].get(name)) for each in others))
+    if document["paired"]:
+        table.add_row("McNemar's p of right", *(f"{each['p']:.2g}" for each in others))
+    console.print(table)
+    table = plain_table("The cells that differ most", "actual", "predicted", *(f">{name}" for name in names))
+    for cell in document["cells"][:10]:
+        table.add_row(Text(cell["actual"]), Text(cell["predicted"]), *(f"{count:g}" for count in cell["counts"]))
+    console.print(table)
 
 
 def _misses(document: Document, names: list[str]) -> Table:

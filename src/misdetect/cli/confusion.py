@@ -36,7 +36,7 @@ def show(console: Console, document: Document) -> None:
         for each in document["confusions"][:_WORST]:
             mark = "depends on the policy" if each["policy_dependent"] else ""
             names = Text(each["actual"]), Text(each["predicted"])
-            table.add_row(*names, f"{each['count']:g}", f"{each['confidence']:.1f}", mark)
+            table.add_row(*names, _count(each["count"]), f"{each['confidence']:.1f}", mark)
         console.print(table)
     console.print(_steps(document))
     for path in document.get("pictures", ())[:3]:
@@ -50,7 +50,7 @@ def _matrix(document: Document) -> Text:
     lines = [["", *labels, "missed"]]
     for name, row in zip(labels, document["counts"], strict=True):
         cells = [
-            ("·" if not count else f"{count:.4g}") + ("*" if (name, other) in marked else "")
+            (_count(count) or "·") + ("*" if (name, other) in marked else "")
             for other, count in zip(labels, row, strict=True)
         ]
         lines.append([name, *cells, str(document["missed"].get(name, ""))])
@@ -94,6 +94,11 @@ def _show_cell(console: Console, cell: Document) -> None:
         scores = (_number(each.get(name)) for name in ("score", "background", "iou"))
         table.add_row(Text(each["file"]), number, *scores, " ".join(f"{side:g}" for side in each["box"]))
     console.print(table)
+
+
+def _count(value: float) -> str:
+    """Whole detections, or in soft mode parts of them; nothing where there are none to speak of."""
+    return "" if value < 0.05 else f"{value:g}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def _number(value: float | None) -> str:

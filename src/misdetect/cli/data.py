@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from misdetect.cli.shell import Document, Json, messages, present
+from misdetect.cli.shell import Document, Json, messages, present, whole_number
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.export import export_coco
@@ -27,7 +27,9 @@ def data(
     ],
     /,
     *,
-    limit: Annotated[int | None, Parameter(help="Use only the first N images.", validator=Number(gte=1))] = None,
+    limit: Annotated[
+        int | None, Parameter(help="Use only the first N images.", validator=Number(gte=1), converter=whole_number)
+    ] = None,
     masks: Annotated[bool, Parameter(negative=(), help="Also decode and check every mask.")] = False,
     strict: Annotated[bool, Parameter(negative=(), help="End with exit code 1 if anything is wrong.")] = False,
     out: Annotated[Path | None, Parameter(help="Write the data as COCO to this new folder.")] = None,

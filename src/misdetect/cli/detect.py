@@ -12,6 +12,7 @@ from rich.text import Text
 from misdetect.api import detect as run
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
 from misdetect.cli.shell import Document, present, remarks, tell, unfinished, watching
+from misdetect.engine.store import DAMAGED
 from misdetect.files import check_writable
 from misdetect.studies.contract import budget_file
 from misdetect.studies.detect import DetectSettings, coco_results, write_results
@@ -33,8 +34,9 @@ def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given:
     if found.outcome.stopped is None:
         records = coco_results(found.directory, found.data)
         write_results(out, records)
-        shutil.rmtree(partial)
         budget_file(partial).unlink(missing_ok=True)
+        shutil.rmtree(partial / DAMAGED, ignore_errors=True)
+        found.directory.discard()
         document["unknown_class"] = without = document["detections"] - len(records)
         document["detections"] = len(records)
         if without:

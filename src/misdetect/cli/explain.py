@@ -7,6 +7,7 @@ from rich.text import Text
 from misdetect.api import explain as run
 from misdetect.cli.options import study_verb
 from misdetect.cli.shell import Document, plain_table, unfinished
+from misdetect.metrics.degenerate import sentence
 from misdetect.studies.explain.settings import ExplainSettings
 
 
@@ -18,6 +19,9 @@ def show(console: Console, document: Document) -> None:
     if document["missed"] is None or not document["objects"]:
         console.print("Nothing is annotated here; the most suspicious regions:")
         _show_warning(console, document)
+        return
+    if document["degenerate"] is not None:
+        console.print(Text(sentence(document["degenerate"], document["done"])), style="bold")
         return
     ends = document["intervals"]["miss_rate"]
     console.print(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from misdetect.api import export as write
 from misdetect.cli.shell import Document, Json, present
-from misdetect.studies.fuzz.failing import Inserted
+from misdetect.studies.fuzz.failing import Hidden, Inserted
 
 
 def export(
@@ -23,10 +23,13 @@ def export(
     inserted: Annotated[
         Inserted, Parameter(help="Whether the inserted object is annotated; the paper leaves it out.")
     ] = "unlabelled",
+    hidden: Annotated[
+        Hidden, Parameter(help="What becomes of annotations that it hides by more than 90 %; mark: as crowds.")
+    ] = "drop",
     json: Json = False,
 ) -> None:
     """Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels."""
-    present(write(run, out, which=which, inserted=inserted), json, show)
+    present(write(run, out, which=which, inserted=inserted, hidden=hidden), json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -35,3 +38,9 @@ def show(console: Console, document: Document) -> None:
         f"{document['images']} images with {document['annotations']} annotations -> {document['out']}",
         markup=False,
     )
+    if document["hidden_annotations"]:
+        done = {"drop": "were left out", "mark": "are marked as crowds", "keep": "are kept"}[document["hidden"]]
+        console.print(
+            f"{document['hidden_annotations']} annotations that inserted objects hide (more than 90 %) {done}",
+            markup=False,
+        )

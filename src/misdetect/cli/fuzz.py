@@ -34,11 +34,12 @@ def show(console: Console, document: Document) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         console.print(f"{name:<{width}}  {value}", markup=False)
-    for each in [each for each in document["distinct"] if each["attributable"]][:_SHOWN]:
+    for each in [each for each in document["distinct"] if each["cleared"]][:_SHOWN]:
         became = f" as {each['became']}" if each["became"] else ""
         console.print(
             f"  {each['case']}: {each['type']} {each['label']}{became} on {each['image']}, "
-            f"{each['score']:.2f} -> {each['after']:.2f} ({each['effect'] or each['harm']})",
+            f"{each['score']:.2f} -> {each['after']:.2f} ({each['effect'] or each['harm']}; "
+            f"{each['patches_failing']} of {each['patches']} patches do it too)",
             markup=False,
         )
     pictures = [Path(path) for path in document.get("pictures", ())]
@@ -59,10 +60,12 @@ def _rows(document: Document) -> list[tuple[str, Any]]:
         ("  by harm", _counts(document["harm"])),
         ("  by type", _counts(document["attributable_by_type"])),
         ("distinct failures (object, type) in all", document["unique_failures"]),
+        ("  patches of the background's texture do it too", document["by_control"]["shared"]),
+        ("  not clear", document["by_control"]["unclear"]),
         ("failing insertions, as the paper counts", f"{raw} ({100 * (rate or 0):.1f} %)"),
         ("  of these only a score that flickers", document["flicker"]),
         ("  the rest", raw - document["flicker"]),
-        ("    the background's own texture fails too", f"{document['null_failures']} of {document['null_asked']}"),
+        ("    one patch of texture fails too", f"{document['null_failures']} of {document['null_asked']}"),
         ("backgrounds tested", _percent(coverage["backgrounds"])),
         ("objects tested", f"{_percent(coverage['objects'])} of {coverage['detected_objects']}"),
         ("relocated", f"{document['relocated']} ({document['relocated_unique']} unique)"),

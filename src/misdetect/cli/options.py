@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Show, json_option, present, remarks, watching
+from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -34,6 +34,7 @@ def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter
 
 
 def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
+    kind: Any = str if _is_list(setting) else _written(setting.type)
     how = Parameter(
         name=setting.option,
         help=_help(setting),
@@ -41,8 +42,8 @@ def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Paramete
         show_default=default is not False and default is not None,
         negative=() if setting.type is bool and default is False else None,
         consume_multiple=False,
+        converter=whole_number if set(get_args(kind) or (kind,)) <= {int, NoneType} else None,
     )
-    kind: Any = str if _is_list(setting) else _written(setting.type)
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     return inspect.Parameter(
         setting.name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, how]
@@ -82,13 +83,20 @@ def _split(text: Any, setting: Setting) -> Any:
     return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)
 
 
-def study_verb(run: Callable[..., Run], settings: type[Settings], show: Show, **defaults: Any) -> Callable[..., None]:
-    """The verb of a study: its options, one call, and how its document is shown."""
+def study_verb(
+    run: Callable[..., Run],
+    settings: type[Settings],
+    show: Show,
+    gate: Callable[[Document], int] = lambda document: 0,
+    **defaults: Any,
+) -> Callable[..., int]:
+    """The verb of a study: its options, one call, and how its document is shown; ``gate`` is its exit code."""
 
-    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> None:
+    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
         with watching(run.__name__) as progress:
             found = run(detector, data, progress=progress, **values(settings, given))
         finish(found, json, show, given.get("pictures", 0))
+        return gate(found.document)
 
     own = [
         inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
@@ -97,13 +105,15 @@ def study_verb(run: Callable[..., Run], settings: type[Settings], show: Show, **
     return signed(verb, run.__name__, inspect.getdoc(settings) or "", [*own, *options(settings, **defaults)])
 
 
-def signed(verb: Callable[..., None], name: str, doc: str, parameters: list[inspect.Parameter]) -> Callable[..., None]:
+def signed(
+    verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
+) -> Callable[..., int]:
     """``verb`` with a name, a help text, and ``parameters`` and ``--json`` as options."""
     last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_option())
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
 
-    def filled(*args: Any, **given: Any) -> None:  # only what is on the command line is handed over
-        verb(*args, **{**defaults, **given})
+    def filled(*args: Any, **given: Any) -> int:  # only what is on the command line is handed over
+        return verb(*args, **{**defaults, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}

@@ -18,14 +18,17 @@ def replay(
     *,
     detector: Annotated[str | None, Parameter(help="Detector spec; by default that of the run.")] = None,
     trust: Annotated[
-        bool, Parameter(negative=(), show_default=False, help="Run the code that the run's own detector spec names.")
+        bool,
+        Parameter(
+            negative=(), show_default=False, help="Run the code, or ask the address, that the run's own spec names."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
     """Ask again about one case of a run; exit code 1 if what happens now is not what happened then.
 
-    A run directory may come from elsewhere: where its detector is someone's code (python:), nothing is loaded unless
-    --detector names it or --trust is given.
+    A run directory may come from elsewhere: where its detector is someone's code (python:), an address or a service,
+    nothing is loaded or asked unless --detector names it or --trust is given.
     """
     document = open_run(run).replay(case, detector, trust=trust)
     present(document, json, show)

@@ -11,6 +11,7 @@ from rich.text import Text
 from misdetect.api import score as run
 from misdetect.cli.options import options, signed, values
 from misdetect.cli.shell import Document, plain_table, present
+from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
 from misdetect.studies.score.settings import ScoreSettings
 
@@ -52,6 +53,9 @@ def show(console: Console, document: Document) -> None:
         f"{counts['images']} images, {counts['objects']} objects ({counts['crowd']} crowd regions apart), "
         f"{counts['detections']} detections, compared by {'masks' if settings['iou_type'] == 'segm' else 'boxes'}"
     )
+    if document["degenerate"] is not None:
+        console.print(Text(sentence(document["degenerate"], counts["images"])), style="bold")
+        return
     console.print(_numbers(document))
     console.print(_tide(document))
     if classes := _worst_classes(document):

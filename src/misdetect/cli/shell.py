@@ -7,12 +7,13 @@ only thing on stdout (sorted keys, wall-clock only under ``"timing"``); without 
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -34,6 +35,13 @@ _LONGEST = 2000
 """Characters of a message; a stranger's name may have more."""
 Document = Mapping[str, Any]
 Show = Callable[[Console, Document], None]
+
+
+def whole_number(kind: Any, tokens: Sequence[Token]) -> int:
+    """The value of an option that is a whole number; on its own Cyclopts rounds 1.5 and takes 0x10."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", tokens[0].value):
+        raise ValueError("expected a whole number")
+    return int(tokens[0].value)
 
 
 def json_option() -> Any:
@@ -83,7 +91,7 @@ def present(document: Document, as_json: bool, show: Show) -> None:
     if as_json:
         _write(json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n")
         return
-    console = _console()
+    console = document_console()
     with console.capture() as drawn:
         show(console, printable_values(document))
     _write(drawn.get())
@@ -125,7 +133,8 @@ def watching(title: str) -> "Iterator[Report]":
 
         def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
             note = f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
-            bar.update(task, completed=done, total=total, note=note)
+            of = f"{counts['of']}, " if "of" in counts else ""
+            bar.update(task, completed=done, total=total or None, note=of + note)
 
         yield report
 

@@ -12,7 +12,7 @@ from misdetect.cli.shell import Document, plain_table, unfinished
 from misdetect.studies.verify.settings import VerifySettings
 
 _WORST = 8
-_ROWS = {"with_localisation": "with localisation", "without_localisation": "without localisation"}
+_ROWS = {"with_localisation": "with", "without_localisation": "without"}
 
 
 def show(console: Console, document: Document) -> None:
@@ -38,11 +38,20 @@ def show(console: Console, document: Document) -> None:
 def _share(value: float | None, ends: Any = None) -> str:
     if value is None:
         return "–"
-    return f"{value:.3f}" + ("" if ends is None else f" ({ends[0]:.2f}..{ends[1]:.2f})")
+    return f"{value:.3f}" + ("" if ends is None else f" ({_short(ends[0])}–{_short(ends[1])})")
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None else _short(value)
+
+
+def _short(value: float) -> str:
+    """Two digits of a share."""
+    return f"{value:.2f}".removeprefix("0")
 
 
 def _table_1(document: Document) -> Table:
-    table = plain_table("Table 1", "", ">T_P", ">T_M", ">present recall", ">missing recall", ">F_vv")
+    table = plain_table("Table 1", "localisation", ">T_P", ">T_M", ">present recall", ">missing recall", ">F_vv")
     for key, words in _ROWS.items():
         row = document[key]
         cells = [_share(row[name], row["intervals"][name]) for name in ("present_recall", "missing_recall", "f_vv")]
@@ -52,9 +61,8 @@ def _table_1(document: Document) -> Table:
 
 def _thresholds(document: Document) -> Table:
     title = "Operating points (score chosen on one half of the images, numbers of the other)"
-    table = plain_table(
-        title, "", ">best score", ">F_vv", ">instead of", ">cheapest score", ">cost/image", ">instead of"
-    )
+    at = f">at {document['settings']['score']:g}"
+    table = plain_table(title, "localisation", ">best at", ">F_vv", at, ">cheapest at", ">per image", at)
     for key, words in _ROWS.items():
         best, cost = document["best_threshold"][key], document["cost"][key]
         table.add_row(
@@ -70,9 +78,9 @@ def _plain(value: float | None) -> str:
 
 
 def _parts(document: Document) -> Table:
-    title = "Parts hallucinated most (with localisation; IoU of the hallucinated box with the mean box, the likely box)"
-    heads = ("part", ">missing", ">recall", ">present recall", ">F_vv", ">AP", ">prior", ">likely", "causes")
-    table = plain_table(title, *heads)
+    title = "Parts hallucinated most (with localisation; IoU of hallucinated boxes with the mean and the likely box)"
+    heads = ("part", ">missing", ">R_M", ">R_P", ">F_vv", ">AP", ">mean", ">likely", "causes")
+    table = plain_table(title, *heads, wrapped=("causes",))
     ranked = sorted(
         document["by_part"].items(), key=lambda item: -(item[1]["with_localisation"]["missing_recall"] or 0)
     )
@@ -82,12 +90,12 @@ def _parts(document: Document) -> Table:
         table.add_row(
             Text(name),
             str(row["missing"]),
-            _share(row["missing_recall"]),
-            _share(row["present_recall"]),
-            _share(row["f_vv"]),
-            _share(part["AP"]),
-            _share(prior["iou_prior"]),
-            _share(prior["iou_likely"]),
+            _two(row["missing_recall"]),
+            _two(row["present_recall"]),
+            _two(row["f_vv"]),
+            _two(part["AP"]),
+            _two(prior["iou_prior"]),
+            _two(prior["iou_likely"]),
             ", ".join(f"{count} {cause}" for cause, count in causes.items() if count),
         )
     return table
@@ -102,7 +110,7 @@ def _causes(document: Document) -> Table:
 
 
 def _edits(document: Document) -> Table:
-    table = plain_table("Edits", "", ">asked", ">ends hallucinations", ">mean score left", ">loses present parts")
+    table = plain_table("Edits", "", ">asked", ">end it", ">mean score left", ">present parts lost")
     for name, edit in document["edits"].items():
         ended = _share(edit["ends"], edit["interval"])
         table.add_row(name, str(edit["asked"]), ended, _share(edit["mean_score"]), _share(edit["present_lost"]))

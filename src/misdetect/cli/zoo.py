@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, present, tell
+from misdetect.cli.shell import Document, Json, present, tell, whole_number
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 
 zoo = App(
@@ -45,6 +45,9 @@ def listing(*, json: Json = False) -> None:
     present({"zoo": rows}, json, _show_list)
 
 
+_WHOLE, _SEED = Parameter(converter=whole_number), Number(gte=0, lt=1 << 63)
+
+
 @zoo.command
 def train(
     name: Annotated[str, Parameter(help="Which detector, e.g. yolox; `misdetect zoo` lists them.")],
@@ -53,11 +56,15 @@ def train(
     out: Annotated[
         Path | None, Parameter(help="Run directory of the training; the same command goes on. [default: zoo-NAME]")
     ] = None,
-    seed: Annotated[int, Parameter(help="Decides first weights, order of images, and their variation.")] = 0,
+    seed: Annotated[
+        int, _WHOLE, Parameter(help="Decides first weights, order of images, and their variation.", validator=_SEED)
+    ] = 0,
     steps: Annotated[
-        int | None, Parameter(help="Train for N steps instead of the recipe's.", validator=Number(gte=1))
+        int | None, _WHOLE, Parameter(help="Train for N steps instead of the recipe's.", validator=Number(gte=1))
     ] = None,
-    workers: Annotated[int, Parameter(help="Processes that draw the training images.", validator=Number(gte=1))] = 1,
+    workers: Annotated[
+        int, _WHOLE, Parameter(help="Processes that draw the training images.", validator=Number(gte=1, lte=256))
+    ] = 1,
     install: Annotated[
         bool, Parameter(negative=(), show_default=False, help="Put the result into the package's zoo.")
     ] = False,

@@ -15,13 +15,13 @@ from misdetect.picture import Picture, Pixels, digest
 Filling = Literal["inpaint", "grey"]
 _GREY = 114
 """As detectors pad with it, most of them know it as nothing."""
-_RADIUS = 3
+_RADIUS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Covered:
     """``base`` without the pixels of ``mask`` (``[H, W]`` bool): grey, or inpainted from the edge of the mask inwards
-    (Telea's fast marching, which leaves no edges but no texture either)."""
+    (by OpenCV's Navier-Stokes method, which leaves no edges but no texture either)."""
 
     base: Picture = field(repr=False)
     mask: Bools = field(repr=False)
@@ -29,7 +29,8 @@ class Covered:
 
     @cached_property
     def key(self) -> str:
-        return digest("covered", self.base.key, self.mask.shape, np.packbits(self.mask), self.filling)
+        how = (cv2.INPAINT_NS, _RADIUS) if self.filling == "inpaint" else _GREY
+        return digest("covered", self.base.key, self.mask.shape, np.packbits(self.mask), how)
 
     def render(self) -> Pixels:
         image = drawn_once(self.base)
@@ -37,7 +38,7 @@ class Covered:
             raise BadArray(f"Expected a mask of the picture's size {image.shape[:2]}. Got {self.mask.shape}.")
         if self.filling == "inpaint":
             return np.asarray(
-                cv2.inpaint(np.ascontiguousarray(image), self.mask.view(np.uint8), _RADIUS, cv2.INPAINT_TELEA)
+                cv2.inpaint(np.ascontiguousarray(image), self.mask.view(np.uint8), _RADIUS, cv2.INPAINT_NS)
             )
         covered = image.copy()
         covered[self.mask] = _GREY

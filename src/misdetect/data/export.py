@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,26 @@ from misdetect.detections import STATES
 from misdetect.errors import BadArray
 
 
-def export_coco(dataset: Dataset, out: Path, *, progress: Callable[[int], None] | None = None) -> dict[str, int]:
+def export_coco(
+    dataset: Dataset,
+    out: Path,
+    *,
+    about: Callable[[int], Mapping[str, Any]] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, int]:
     """Write ``dataset`` to the folder ``out``, which must be absent or empty; returns counts of what was written.
 
-    Ids of images and annotations are kept where they are unique numbers, else numbered from 1. ``progress`` is called
-    with the number of images done.
+    Ids of images and annotations are kept where they are unique numbers, else numbered from 1. ``about`` says more of
+    the image of that index, which its record carries too; ``progress`` is called with the number of images done.
     """
     with whole_folder(out) as partial:
-        return _write(dataset, partial, progress)
+        return _write(dataset, partial, about, progress)
 
 
 def check_new_folder(out: Path) -> None:
-    """Refuse ``out`` if something is there already."""
+    """Refuse ``out`` if something is there already, or if it is no name."""
+    if not out.name:
+        raise ExportRefused(f"Expected the name of a new folder. Got {str(out)!r}.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportRefused(f"{out} exists and is not empty; choose another folder, or remove it.")
 
@@ -70,14 +78,20 @@ def whole_folder(out: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _write(dataset: Dataset, folder: Path, progress: Callable[[int], None] | None) -> dict[str, int]:
+def _write(
+    dataset: Dataset,
+    folder: Path,
+    about: Callable[[int], Mapping[str, Any]] | None,
+    progress: Callable[[int], None] | None,
+) -> dict[str, int]:
     images: list[dict[str, Any]] = []
     objects: list[list[dict[str, Any]]] = []
     bikes: dict[str, Any] = {}
     taken: set[str] = set()
     for number, sample in enumerate(dataset, start=1):
         name = _write_image(sample, folder / "images", taken, number)
-        images.append({"id": sample.image_id, "file_name": name, "width": sample.width, "height": sample.height})
+        own = {"id": sample.image_id, "file_name": name, "width": sample.width, "height": sample.height}
+        images.append({**(about(number - 1) if about is not None else {}), **own})
         objects.append(_annotations(sample, dataset))
         if (bike := _bike(sample, objects[-1], dataset)) is not None:
             bikes[name] = bike

@@ -7,6 +7,7 @@ matters to nobody else.
 import contextlib
 import importlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from misdetect.detectors.catalogue import FAMILIES
 from misdetect.errors import BadSpec, MissingExtra
@@ -14,28 +15,33 @@ from misdetect.protocols import Detector, require
 from misdetect.spec import Spec, did_you_mean
 
 
-def load_detector(spec: str | object, names: Sequence[str] | None = None) -> Detector:
+def load_detector(
+    spec: str | object, names: Sequence[str] | None = None, *, counted: Path | None = None, limited: bool = False
+) -> Detector:
     """The detector that a spec such as ``"zoo:yolox"`` names, or an object as one.
 
     An object with ``names`` and ``detect(images)`` is returned as it is; a torch module (torchvision's, transformers'
     or one that follows torchvision's convention) and a function become one, of classes ``names``. What was loaded from
-    a spec carries its text as ``spec``; for an endpoint, ``names`` that are known from before save a request.
+    a spec carries its text as ``spec``; for an endpoint, ``names`` that are known from before save a request, and
+    ``counted`` is the file in which a run that is ``limited``, by itself or by the spec, counts what it asks.
     """
     if not isinstance(spec, str):
         from misdetect.detectors.own import as_detector
 
         return as_detector(spec, names)
-    found = load_any(spec, None if names is None else tuple(names))
+    found = load_any(spec, None if names is None else tuple(names), counted, limited)
     detector: Detector = require(
         found, Detector, "this", "use a detector that can be asked; score and verify take stored results"
     )
     return detector
 
 
-def load_any(spec: str, names: tuple[str, ...] | None = None) -> object:
+def load_any(
+    spec: str, names: tuple[str, ...] | None = None, counted: Path | None = None, limited: bool = False
+) -> object:
     """What ``spec`` names, also where it is no ``Detector``: ``predictions:`` cannot look at new images."""
     parsed = Spec.parse(spec)
-    parsed.known_names = names
+    parsed.known_names, parsed.counted, parsed.limited = names, counted, limited
     try:
         detector = _loader(parsed)(parsed)
     except BadSpec as error:
@@ -53,6 +59,8 @@ def _loader(spec: Spec) -> Callable[[Spec], object]:
             f"{spec.text!r}: there is no detector scheme {spec.scheme!r} (known: {', '.join(FAMILIES)})."
             f"{did_you_mean(spec.scheme, FAMILIES)}"
         )
+    if family.extra and family.missing:  # now, and not from wherever its code first wants them
+        raise MissingExtra.named(f"{spec.scheme}:", family.extra)
     module, _, function = family.loader.partition(":")
     try:
         loader: Callable[[Spec], object] = getattr(importlib.import_module(module), function)

@@ -6,6 +6,7 @@ so the list is complete whatever is installed.
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
@@ -107,6 +108,26 @@ FAMILIES: dict[str, Family] = {
         f"{_HERE}.glassbox.detector:load_glassbox",
     ),
 }
+
+
+def extra_of(module: str) -> str | None:
+    """The smallest extra that brings ``module`` (dotted or not), or ``None``: "torch" for "torch.nn"."""
+    package = module.partition(".")[0]
+    return next((family.extra for family in FAMILIES.values() if package in family.needs), None)
+
+
+def reach(spec: str) -> str | None:
+    """What loading ``spec`` would do beyond this machine's own files, which nobody should do because a stranger's file
+    says so; ``None`` if nothing."""
+    scheme, _, target = spec.strip().partition(":")
+    scheme = scheme.lower()
+    if "python:" in spec.lower():
+        return "is code and would be run"
+    if scheme in FAMILIES and FAMILIES[scheme].loader in (_HTTP, _CLOUD):
+        return "would be sent images, and the secrets that its spec names"
+    if "weights=hub" in spec or (scheme == "hf" and not Path(target.partition(",")[0]).exists()):
+        return "would be downloaded"
+    return None
 
 
 def catalogue() -> list[dict[str, Any]]:

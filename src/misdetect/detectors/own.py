@@ -44,7 +44,8 @@ class ModuleDetector:
         try:
             with torch.no_grad():
                 batch = [torch.from_numpy(np.array(i)).permute(2, 0, 1).float().div(255).to(device) for i in images]
-                return [Detections.of(found) for found in self.module(batch)]
+                found: Sequence[Detections] = self.module(batch)
+                return list(found)  # who asks looks at what they are
         finally:
             self.module.train(training)
 

@@ -6,11 +6,11 @@ has it, and not corners, cannot be seen in the file.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from misdetect.spec import Spec
 
 ImageId = int | str
 _SHOWN = 5
+_AT_ONCE = 10_000
+"""Records that are in memory while the detections of a run are read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +71,28 @@ class Results:
     def rows_of(self, image_id: ImageId) -> Ints:
         """The rows of one image, in file order; empty where it has none."""
         return self._rows.get(image_id, np.zeros(0, np.int64))
+
+
+def results_in_pieces(records: Iterable[Any], path: Path, fingerprint: str) -> Results:
+    """As ``results_of``, for more ``records`` than should be in memory at once: a few at a time become columns."""
+    left, pieces = iter(records), []
+    while some := list(islice(left, _AT_ONCE)):
+        pieces.append(results_of(some, path, fingerprint))
+    if len(pieces) < 2:
+        return pieces[0] if pieces else results_of([], path, fingerprint)
+    if len({piece.image_ids.dtype for piece in pieces}) > 1:
+        raise BadData(f"{path}: image_id is a number in some records and text in others.")
+    segments = [piece.segments or [None] * len(piece) for piece in pieces]
+    has_segments = any(piece.segments is not None for piece in pieces)
+    return Results(
+        path,
+        np.concatenate([piece.image_ids for piece in pieces]),
+        np.concatenate([piece.category_ids for piece in pieces]),
+        np.concatenate([piece.boxes for piece in pieces]),
+        np.concatenate([piece.scores for piece in pieces]),
+        list(chain.from_iterable(segments)) if has_segments else None,
+        fingerprint,
+    )
 
 
 def _plain(value: Any) -> ImageId:

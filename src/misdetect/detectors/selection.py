@@ -13,6 +13,7 @@ import numpy as np
 from misdetect.boxes import Floats, Ints, clip, nms
 from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.detectors.preprocess import Placement
+from misdetect.grid import boxes_on_grid, scores_on_grid
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,10 @@ class Selection:
     def decide(self, pairs: Pairs, boxes: Floats, scores: Floats) -> tuple[Pairs, Dropped]:
         """Of ``M`` ``pairs`` with their ``boxes`` and ``scores``, those kept (by falling score) and why others are not.
 
-        A pair whose suppressor is itself over the cap ranks below the cap too, and that is its reason.
+        A pair whose suppressor is itself over the cap ranks below the cap too, and that is its reason. Decided on the
+        grid: two cells that see the same thing tie, and do not win by the last bits of a kernel.
         """
+        boxes, scores = boxes_on_grid(boxes), scores_on_grid(scores)
         if self.nms < 1:
             kept, suppressor = nms(boxes, scores, self.nms, None if self.agnostic else pairs.label)
         else:

@@ -50,7 +50,7 @@ class TorchDetector(ABC):
 
     ``names`` are the foreground classes; ``settings`` the thresholds and caps that shape the output. Images are run in
     batches of exactly ``batch_size`` equal-sized images (the last one is filled up by repetition), so that an image's
-    result depends neither on its companions nor on how many there are.
+    result does not depend on how many companions it has. On some CPUs its last bits depend on its place among them.
     """
 
     def __init__(

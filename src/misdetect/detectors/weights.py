@@ -4,7 +4,6 @@ Safetensors, or a torch file read with ``weights_only=True``; anything that woul
 dict that does not fit is refused before a single tensor is copied, with the keys that do not fit.
 """
 
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +11,11 @@ from pickle import UnpicklingError
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from misdetect.errors import BadWeights
-from misdetect.files import LARGEST, open_regular
+from misdetect.files import LARGEST, open_regular, write_atomically
 from misdetect.picture import digest
 
 _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
@@ -53,7 +52,8 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     """The tensors in a ``.safetensors`` file, by name."""
     _check_size(path)
     try:
-        return load_file(path)
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
     except (SafetensorError, OSError, MemoryError) as error:
         raise BadWeights(f"{path} is not a readable safetensors file: {error}.") from None
 
@@ -95,12 +95,7 @@ def fit_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object)
 def write_weights(module: nn.Module, path: Path) -> None:
     """Write ``module``'s state dict to ``path`` as safetensors, whole or not at all."""
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
-    temporary = path.with_name(path.name + ".writing")
-    try:
-        save_file(tensors, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, save(tensors))
 
 
 def weights_digest(module: nn.Module) -> str:

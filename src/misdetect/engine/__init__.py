@@ -22,7 +22,8 @@ from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError, 
 from misdetect.picture import Picture
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
-"""Called with cases done, cases in all, and the counts so far."""
+"""Called with cases done, cases in all, and the counts so far. Of a study with a budget of its own, ``counts["of"]``
+says what is counted instead ("queries"); 0 in all: nobody knows."""
 
 _COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
 """What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
@@ -153,7 +154,12 @@ def _run(
         _recall(run, study.learn)
 
     def report(done: int) -> None:
-        if progress is not None:
+        if progress is None:
+            return
+        if hasattr(study, "progress"):
+            done, total = study.progress()
+            progress(done, total, {**backend.stats, "of": "queries"})
+        else:
             progress(done, len(study), backend.stats)
 
     waiting = (case for case in study.cases() if case is None or case.index not in known)
@@ -227,7 +233,7 @@ def joint_budget(asked: Budget | None, detector: Any, path: Path) -> Budget | No
     """``asked`` and an endpoint's own limits as one budget in a file, so that they hold for all workers and sittings
     together: each worker's copy of the endpoint only knows what it spends itself. What was asked of the endpoint before
     there was a budget (its class names) is counted too."""
-    budget = _joint(asked, getattr(detector, "limits", {}), path)
+    budget = _joint(asked, getattr(detector, "limits", {}), getattr(detector, "counted_in", None) or path)
     before = int(getattr(detector, "asked_before", 0))
     if budget is not None and before:
         budget.grant(before)

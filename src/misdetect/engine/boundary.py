@@ -1,22 +1,27 @@
 """The boundary between misdetect and a detector it did not write: nothing a detector returns is taken on trust.
 
 Wrong lengths, NaN, labels without a name and boxes that miss the image altogether become a ``DetectorFailed`` with the
-cause. A box that merely sticks out of the image is cut to it and counted, since many detectors do not clip.
+cause. A box that merely sticks out of the image is cut to it and counted, since many detectors do not clip. What is
+taken is put on the grid (``grid.py``): studies, cache and journal see no other numbers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from misdetect.boxes import Floats, clip
 from misdetect.candidates import Candidates
-from misdetect.detections import Detections
+from misdetect.detections import Detections, Said
 from misdetect.errors import BadArray, DetectorFailed, MisdetectError
+from misdetect.grid import boxes_on_grid, scores_on_grid
 from misdetect.picture import Picture, Raw
 
 _TOLERANCE = 0.5
 """Pixels by which a box may stick out without being counted: regression noise at the border, not a mistake."""
+_SCORES = ("scores", "background", "objectness", "class_scores")
+_BOXES = ("proposals", "refined", "class_boxes")
 
 
 def check_batch(answers: object, count: int) -> Sequence[Any]:
@@ -33,7 +38,10 @@ def check_batch(answers: object, count: int) -> Sequence[Any]:
 
 
 def check_detections(answer: object, height: int, width: int, classes: int) -> tuple[Detections, int]:
-    """``answer`` as ``Detections`` inside a ``height`` × ``width`` image, and how many boxes were cut to it."""
+    """``answer`` as ``Detections`` on the grid, inside a ``height`` × ``width`` image, and how many boxes were cut to
+    it. What is only taken down (``Said``) stays as it is."""
+    if isinstance(answer, Said):
+        return answer, 0
     try:
         found = Detections.of(answer)
         _check_masks(found, height, width)
@@ -56,21 +64,25 @@ def check_detections(answer: object, height: int, width: int, classes: int) -> t
             f"the detector returned the box {box}, outside the {width}x{height} image; "
             "boxes are x0, y0, x1, y1 in pixels of the image it was given."
         )
-    sticking = (x0 < 0) | (y0 < 0) | (x1 > width) | (y1 > height)
-    if not sticking.any():
-        return found, 0
     far = (x0 < -_TOLERANCE) | (y0 < -_TOLERANCE) | (x1 > width + _TOLERANCE) | (y1 > height + _TOLERANCE)
-    cut = Detections(clip(found.boxes, width, height), found.scores, found.labels, found.masks)
-    return cut, int(np.count_nonzero(far))
+    return on_grid(found, width, height), int(np.count_nonzero(far))
 
 
-def is_usable(stored: Detections, picture: Picture, classes: int) -> bool:
-    """Whether an answer from a file could be the detector's: what is stored was checked before, and has not to be cut
+def on_grid(found: Detections, width: float = np.inf, height: float = np.inf) -> Detections:
+    """``found`` with its scores and boxes on the grid, cut to an image of ``width`` × ``height`` pixels."""
+    boxes = boxes_on_grid(clip(found.boxes, width, height))
+    return Detections(boxes, scores_on_grid(found.scores), found.labels, found.masks)
+
+
+def recalled(stored: Detections, picture: Picture, classes: int) -> Detections | None:
+    """An answer from a file, if it could be the detector's: what is stored was checked before, and has not to be cut
     any more."""
     try:
-        return check_detections(stored, *_size(picture), classes)[0] is stored
+        height, width = _size(picture)
+        found, _ = check_detections(stored, height, width, classes)
     except MisdetectError:  # or the picture cannot be drawn: then it cannot be asked about either
-        return False
+        return None
+    return found if np.array_equal(clip(stored.boxes, width, height), stored.boxes) else None
 
 
 def _size(picture: Any) -> tuple[int, int]:
@@ -100,16 +112,25 @@ def _check_masks(found: Detections, height: int, width: int) -> None:
 
 
 def check_candidates(answer: object, classes: int) -> Candidates:
-    """``answer`` if it is ``Candidates`` over the detector's classes with finite boxes and scores."""
+    """``answer`` on the grid if it is ``Candidates`` over the detector's classes with finite boxes and scores."""
     if not isinstance(answer, Candidates):
         raise DetectorFailed(f"the detector's trace returned {type(answer).__name__} instead of Candidates.")
     if answer.scores.shape[1] != classes:
         raise DetectorFailed(f"the detector's trace has {answer.scores.shape[1]} classes, but {classes} names.")
-    for name in ("proposals", "refined", "scores", "background", "class_boxes", "objectness", "class_scores"):
+    for name in (*_BOXES, *_SCORES):
         value = getattr(answer, name)
         if value is not None and not np.isfinite(value).all():
             raise DetectorFailed(f"the detector's trace has {name} that are not finite.")
-    return answer
+    return _inside_on_grid(answer)
+
+
+def _inside_on_grid(inside: Candidates) -> Candidates:
+    """All of a trace on the grid; what was kept and dropped the detector has decided before."""
+    kinds = ((_BOXES, boxes_on_grid), (_SCORES, scores_on_grid))
+    given = [(name, getattr(inside, name), put) for names, put in kinds for name in names]
+    columns: dict[str, Any] = {name: put(value) for name, value, put in given if value is not None}
+    first = None if inside.first is None else _inside_on_grid(inside.first)
+    return replace(inside, first=first, **columns)
 
 
 def check_gradient(answer: Any, pixels: Floats) -> tuple[float, Floats]:

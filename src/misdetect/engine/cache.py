@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from misdetect.detections import Detections
+from misdetect.detections import Detections, Said
 from misdetect.errors import BadData
 from misdetect.masks import Masks
 
@@ -60,6 +60,8 @@ def encode(detections: Detections, key: str = "") -> bytes:
             "counts": [detections.masks.rle(i)["counts"] for i in range(n)],
         }
         data += json.dumps(masks).encode()
+    elif isinstance(detections, Said):
+        data += json.dumps({"said": True}).encode()
     return _checksum(data, key) + data
 
 
@@ -78,6 +80,8 @@ def decode(data: bytes, key: str = "") -> Detections:
     tail, masks = data[4 + 48 * n :], None
     if tail:
         stored = json.loads(tail)
+        if "said" in stored:
+            return Said(columns[: 4 * n].reshape(n, 4), columns[4 * n :], labels)
         masks = Masks([{"size": stored["size"], "counts": c} for c in stored["counts"]], *stored["size"])
     return Detections(columns[: 4 * n].reshape(n, 4), columns[4 * n :], labels, masks)
 

@@ -38,7 +38,7 @@ def identity(name: str, settings: Mapping[str, Any], detector: Any, data: Known)
         "settings": dict(settings),
         "detector": {
             "spec": getattr(detector, "spec", None),
-            "fingerprint": getattr(detector, "fingerprint", None) or _known_by(detector),
+            "fingerprint": getattr(detector, "fingerprint", None) or known_by(detector),
             "names": list(detector.names),
         },
         "data": {
@@ -52,7 +52,7 @@ def identity(name: str, settings: Mapping[str, Any], detector: Any, data: Known)
     }
 
 
-def _known_by(detector: object) -> str:
+def known_by(detector: object) -> str:
     """Code and content of a detector that has no fingerprint of its own, as they were when it was first looked at: an
     object stays the same one, whatever it counts while it works."""
     found: str | None = getattr(detector, _MARK, None)

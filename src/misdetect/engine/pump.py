@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, is_usable
+from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, recalled
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
@@ -28,6 +28,8 @@ _RETRIES = 1
 """How often a single image is asked again after the detector failed on it."""
 _CALL_BYTES = 32 << 20
 """Pixels of one call beyond the detector's own batch: large photos are not hoarded."""
+_LAST_CALL = 0.5
+"""Seconds for which a detector's last call is waited for when the run is interrupted."""
 _SWITCH = 1e-4
 """Seconds after which a thread that draws and compares gives way to one that talks to the detector: the latter wants
 the interpreter often and briefly, and the detector idles while it waits."""
@@ -103,6 +105,8 @@ class Pump:
         budget: Budget | None = None,
     ) -> None:
         self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
+        if hasattr(detector, "budget"):  # an endpoint: no answer that was paid for waits for the others of its batch
+            batch_size = 1
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
         # handing over costs both threads time: a detector that divides a call into batches itself is called less often
         self._per_call = max(self.batch_size, 0 if batch_size else int(getattr(detector, "images_per_call", 0)))
@@ -127,7 +131,7 @@ class Pump:
         source: CaseSource = cases if hasattr(cases, "next") else _Listed(cases)  # type: ignore[assignment]
         in_flight: dict[Future[None], _Flight] = {}
         flights: list[_Flight] = []  # known before they start, so that an interruption loses none
-        exhausted = False
+        exhausted = interrupted = False
         interval = sys.getswitchinterval()
         executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="detector")
         executor.submit(int).result()  # interrupted while it starts a thread, the executor would never wait for it
@@ -167,13 +171,15 @@ class Pump:
                         flights.remove(flight)
                 elif not self._ready and (self.spent or exhausted):
                     return
-        except BaseException:
+        except BaseException as error:
             if flights and hasattr(self.detector, "close"):  # an endpoint may take minutes to answer: hang up
                 self.detector.close()
+            interrupted = not isinstance(error, Exception)
             raise
         finally:
             sys.setswitchinterval(interval)
-            executor.shutdown(wait=True, cancel_futures=True)
+            executor.shutdown(wait=not interrupted, cancel_futures=True)
+            wait([future for future in in_flight if not future.cancelled()], _LAST_CALL)
             for flight in flights:  # answers that came too late for their case still go into the cache
                 self._receive(flight)
             for kept in (self.cache, self.journal):
@@ -291,7 +297,9 @@ class Pump:
         known = {} if self.journal is None else self.journal.get(pictures)
         if self.cache is not None and self._fingerprint:
             known |= self.cache.get([key for key in pictures if key not in known])
-        return {key: told for key, told in known.items() if is_usable(told, pictures[key], len(self.detector.names))}
+        classes = len(self.detector.names)
+        checked = {key: recalled(told, pictures[key], classes) for key, told in known.items()}
+        return {key: told for key, told in checked.items() if told is not None}
 
     def _prepare(self, batch: list[_Ask]) -> tuple[list[_Ask], list[Any]]:
         """Render and charge ``batch``: what may really be sent, and its images."""

@@ -72,7 +72,8 @@ class Finished:
 
 class Study(Protocol):
     """Turns data into cases and runs one case at a time. It must be picklable: workers get their own copy. One whose
-    cases are not called by their image also has ``image_of(case)``, for documents that name what failed."""
+    cases are not called by their image also has ``image_of(case)``, for documents that name what failed; one with a
+    budget ``progress()``, the queries done and in all (0: nobody knows), which is shown instead of cases."""
 
     @property
     def name(self) -> str:

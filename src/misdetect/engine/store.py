@@ -44,6 +44,13 @@ _COUNTED = 10**7
 """Cases beyond which a message does not list them."""
 
 
+def new_database() -> duckdb.DuckDBPyConnection:
+    """An empty database in memory. On its own DuckDB draws a bar on stdout when a query takes seconds."""
+    database = duckdb.connect()
+    database.execute("SET enable_progress_bar = false")
+    return database
+
+
 class Run:
     """A run directory, opened for reading (``Run.open``) or for writing (``Run.start``). ``about`` is its run.json;
     ``new``: it was begun by this ``start``; ``repaired`` says what this ``start`` moved out of the way."""
@@ -84,16 +91,19 @@ class Run:
         damaged, unless it is to be ``repair``ed: then what cannot be used is moved to ``damaged/``.
         """
         path = Path(path)
-        identity = json.loads(json.dumps(identity, sort_keys=True))
+        # as it is read again from run.json, so that a document does not tell one sitting from the next
+        identity, provenance = (json.loads(json.dumps(each, sort_keys=True)) for each in (identity, provenance))
         about = {"format": FORMAT, "id": identity_id(identity), "identity": identity, "cases": None, **provenance}
-        run = _existing(path, identity, repair)
-        if run is None:
-            run = cls(path, about)
-            run._begin()
-        else:
-            run._take_lock()
-        run._schema = pa.schema(_OWN_COLUMNS + list(schema))
+        run = _existing(path, identity, repair) or cls(path, about)
+        path.mkdir(parents=True, exist_ok=True)
+        run._take_lock()
         try:
+            found = _existing(path, identity, repair)  # another process may have been quicker
+            if found is None:
+                run._begin()
+            else:
+                found._lock, run = run._lock, found
+            run._schema = pa.schema(_OWN_COLUMNS + list(schema))
             for left in unfinished_files(path / PARTS):
                 left.unlink(missing_ok=True)
             if repair:
@@ -105,15 +115,12 @@ class Run:
         return run
 
     def _begin(self) -> None:
-        """Make the directory, or none of it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        """Make it a run directory, or leave nothing of it."""
         self.new = True
         try:
             write_about(self.path, self.about)
         except BaseException:
             self.discard()
-            self._release()
             raise
 
     def _repair(self, about: Mapping[str, Any]) -> None:
@@ -171,7 +178,7 @@ class Run:
     def note(self, **more: Any) -> None:
         """Add to ``run.json`` what is not part of the identity."""
         if any(self.about.get(name) != value for name, value in more.items()):
-            self.about |= json.loads(json.dumps(more))
+            self.about |= json.loads(json.dumps(more, sort_keys=True))
             write_about(self.path, self.about)
 
     def done(self) -> set[int]:
@@ -239,14 +246,24 @@ class Run:
             self._lock = None
 
     def discard(self) -> None:
-        """Forget everything, for a run in which nothing succeeded: the next try starts anew instead of resuming it."""
-        journal = (JOURNAL + suffix for suffix in SUFFIXES)
-        own = (self.path / name for name in (RUN_JSON, DOCUMENT, *journal, LOCK))
-        for path in (*part_files(self.path / PARTS), *own):
-            path.unlink(missing_ok=True)
-        for folder in (self.path / PARTS, self.path):
+        """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
+        the middle leaves a run, and not a folder that nobody knows."""
+        held = self._lock is not None
+        if not held:
+            self._take_lock()
+        try:
+            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
-                folder.rmdir()
+                (self.path / PARTS).rmdir()
+            for path in (self.path / RUN_JSON, self.path / LOCK):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        finally:
+            if not held:
+                self._release()
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
@@ -262,7 +279,7 @@ class Run:
     def _database(self) -> "Iterator[duckdb.DuckDBPyConnection]":
         """A database with the views ``rows`` and ``errors``."""
         parts = self._parts()
-        database = duckdb.connect()
+        database = new_database()
         try:
             paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
             if paths and _PATTERN.search(paths[0]):

@@ -28,7 +28,10 @@ Mode = Literal["hard", "soft", "reported"]
 ``soft``: its scores are spread over all columns; ``reported``: its label (all that is known of a black box)."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 BINS = 10
-PAIRS_AT_ONCE = 1_000_000
+FAINT = 0.01
+"""In soft mode, the least share of a detection that a cell is said to hold."""
+PAIRS_AT_ONCE = 100_000
+"""How many (detection, annotation) pairs are looked at together: few enough for the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +323,7 @@ def _dependent(rows: dict[Policy, Ints], column: Ints, shares: Floats | None, si
         if shares is None:
             marked[row[inside], column[moved][inside]] = True
         else:
-            np.logical_or.at(marked, row[inside], shares[moved][inside] > 0)
+            np.logical_or.at(marked, row[inside], shares[moved][inside] >= FAINT)
     return marked
 
 

@@ -56,9 +56,9 @@ class Oracle:
 class Change:
     """One difference. ``thing``: index of the original among the reference's detections above the threshold, -1 for an
     ``extra`` one. ``label`` of the original (of the extra), ``became`` the label it was renamed to or -1, ``box`` of
-    the original (of the extra). ``score`` on the background and ``after`` on the synthetic image; where it is no
-    detection, the best score below the threshold that its class has in its place, or 0. ``flickers``: only just;
-    ``counts``: the oracle minds it."""
+    the original (of the extra). ``score`` on the background and ``after`` on the synthetic image; where it is none of
+    its own, the best score that its class has in its place, whoever else it may belong to, or 0. ``flickers``: only
+    just; ``counts``: the oracle minds it."""
 
     type: str
     thing: int
@@ -106,12 +106,6 @@ def _own(boxes: Floats, overlap: Floats, pasted: Floats, oracle: Oracle) -> Bool
     return own
 
 
-def standing(boxes: Floats, labels: Ints, found: Detections, least: float) -> Floats:
-    """The best score ``[N]`` that each of ``boxes`` with ``labels`` has in ``found``, at any threshold; 0 if none."""
-    same = (iou(boxes, found.boxes) >= least) & (labels[:, None] == found.labels[None, :])
-    return np.asarray((same * found.scores[None, :]).max(axis=1, initial=0.0))
-
-
 @dataclass(frozen=True, eq=False)
 class Fates:
     """Who became what: ``found`` ``[M]`` are the detections above the threshold on the synthetic image, ``own`` ``[M]``
@@ -152,9 +146,10 @@ def judge(before: Detections, after: Detections, pasted: Sequence[float], oracle
     originals, partners = match(possible) if oracle.strict else _voc_match(possible, after.scores[found])
     if len(originals) == len(firm) and len(partners) == len(found):
         return Verdict([], left)
-    faint = before[before.scores < oracle.score], after[kept & ~above]
     between = overlap[np.ix_(firm, found)]
-    changes, now = _changes(before[firm], after[found], *faint, between, originals, partners, oracle)
+    there: Floats = (same * before.scores[:, None]).max(axis=0, initial=0.0)
+    stood = left[firm], there[found]
+    changes, now = _changes(before[firm], after[found], stood, between, originals, partners, oracle)
     return Verdict(changes, left, _fates(after[above], kept[above], len(firm), originals, partners, changes, now))
 
 
@@ -180,22 +175,21 @@ def compare(before: Detections, after: Detections, pasted: Sequence[float], orac
 def _changes(
     reference: Detections,
     found: Detections,
-    faint_before: Detections,
-    faint_after: Detections,
+    stood: tuple[Floats, Floats],
     overlap: Floats,
     originals: Ints,
     partners: Ints,
     oracle: Oracle,
 ) -> tuple[list[Change], list[int]]:
     """What became of the originals in ``reference`` and where ``found`` comes from, given who is whose partner; and
-    which of ``found`` each change is about now, -1 for none."""
+    which of ``found`` each change is about now, -1 for none. ``stood``: the best score that the class of each original
+    has in its place now, and that of each of ``found`` had before."""
     lost = np.setdiff1d(np.arange(len(reference)), originals)
     spare = np.setdiff1d(np.arange(len(found)), partners)
-    changes, now = _lost(reference, found, faint_after, overlap, lost, spare, oracle)
+    changes, now = _lost(reference, found, stood[0], overlap, lost, spare, oracle)
     weakest = _weakest_kept(found, partners)
     for i in spare[~np.isin(spare, now)].tolist():
-        label, score = int(found.labels[i]), float(found.scores[i])
-        was = float(standing(found.boxes[i : i + 1], found.labels[i : i + 1], faint_before, oracle.iou)[0])
+        label, score, was = int(found.labels[i]), float(found.scores[i]), float(stood[1][i])
         counts = oracle.strict or score > weakest.get(label, np.inf)
         flickers = score < oracle.high or was > oracle.low
         changes.append(Change(EXTRA, -1, label, -1, _box(found, i), was, score, flickers, counts))
@@ -217,7 +211,7 @@ def _voc_match(possible: Floats, scores: Floats) -> tuple[Ints, Ints]:
 def _lost(
     reference: Detections,
     found: Detections,
-    faint: Detections,
+    score_left: Floats,
     overlap: Floats,
     lost: Ints,
     spare: Ints,
@@ -225,9 +219,8 @@ def _lost(
 ) -> tuple[list[Change], list[int]]:
     """What became of the originals that nothing matches, and which of ``found`` took the place of each, or -1."""
     changes, now = [], list[int]()
-    score_left = standing(reference.boxes[lost], reference.labels[lost], faint, oracle.iou)
-    for i, left in zip(lost.tolist(), score_left.tolist(), strict=True):
-        label, score = int(reference.labels[i]), float(reference.scores[i])
+    for i in lost.tolist():
+        label, score, left = int(reference.labels[i]), float(reference.scores[i]), float(score_left[i])
         free = np.array([j for j in spare.tolist() if j not in now], dtype=np.int64)
         same = found.labels[free] == label
         near = np.where(same, overlap[i, free] >= oracle.near, overlap[i, free] >= oracle.iou)

@@ -15,6 +15,7 @@ from misdetect.errors import BadArray
 from misdetect.metrics import tide
 from misdetect.metrics.ap import AREA_RANGES, IOU_THRESHOLDS, ApResult, average_precision
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
+from misdetect.metrics.degenerate import Degenerate, degenerate
 from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, Assignment, TideResult, TideSettings
 
 FALSE = (tide.CLS, tide.LOC, tide.BOTH, tide.DUPE, tide.BKG)
@@ -40,12 +41,20 @@ class Score:
             "ap": self.ap.overall,
             "by_class": self.by_class(),
             "counts": self.counts(),
+            "degenerate": self.degenerate(),
             "notes": self.notes(),
             "settings": self.settings(),
             "tide": {name: self.tide.delta[name] for name in (*MAIN, *SPECIAL)},
             "tide_base": self.tide.base,
             "worst_images": self.worst_images(worst),
         }
+
+    def degenerate(self) -> Degenerate | None:
+        """Whether nothing is found at all, or the same on every image, where there is something to find."""
+        d = self.detections
+        if not (~self.truth.crowd).any():
+            return None
+        return degenerate(d.image, d.boxes, d.scores, d.label, len(self.truth.images))
 
     def counts(self) -> dict[str, int]:
         """Images, objects (without crowd regions), detections, and how many of each TIDE type."""

@@ -166,7 +166,7 @@ def _called(spec: str | None) -> str:
 
 
 def _number(value: float) -> str:
-    if value == 0:
+    if value < 0.05:  # nothing, or in soft mode next to nothing
         return ""
     if float(value).is_integer():
         return str(int(value))

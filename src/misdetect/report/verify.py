@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.boxes import boxes_of
+from misdetect.compose.move import Flipped, Moved
 from misdetect.data.dataset import Dataset
 from misdetect.detections import Detections
 from misdetect.engine.store import Run
@@ -75,11 +76,7 @@ def ap_bars(documents: dict[str, Document]) -> Pixels:
 
 def missing_recall(documents: dict[str, Document]) -> Pixels:
     """Fig. 6: recall of missing parts over IoU."""
-    lines = [
-        (name, *zip(*((x, y) for x, y in document["missing_recall_curve"] if y is not None), strict=True))
-        for name, document in documents.items()
-        if document["missing"]
-    ]
+    lines = [_line(name, each["missing_recall_curve"]) for name, each in documents.items() if each["missing"]]
     scores = sorted({document["score"] for document in documents.values()})
     at = ", ".join(f"{score:g}" for score in scores)
     return curve(lines, title=f"recall of missing parts at score {at} (Fig. 6)", across="IoU", beside=True)
@@ -154,9 +151,9 @@ def _strips(run: Run, study: VerifyStudy, cause: str, most: int) -> list[Pixels]
 def hallucination(study: VerifyStudy, row: dict[str, Any]) -> Pixels:
     """The strip of one hallucination: the image and its edits, made again from its row."""
     sample, names = study.data[int(row["case_index"])], study.data.names
-    seen = Detections(boxes_of([row]), [row["score"]], [names.index(row["label"])])
+    seen = Detections(boxes_of([row]), np.array([row["score"]]), np.array([names.index(row["label"])]))
     looked = Looked(int(row["case_index"]), sample, names, study.joined.to_detector, seen, study.how)
-    context = Context(looked, study.data, study.survey, study.joined.to_data)
+    context = Context(looked, study.donors, study.joined.to_data)
     (each,) = hallucinations(looked)
     likely, box = looked.truth.boxes[each.part], seen.boxes[0]
     views = [("as it is", sample.image, likely, box, row["score"])]
@@ -164,7 +161,7 @@ def hallucination(study: VerifyStudy, row: dict[str, Any]) -> Pixels:
     for name in (COVERED, PATCHED, MOVED, FLIPPED, CONTROL):
         if name in edits:
             picture, places = edits[name], np.stack([likely, box])
-            if name in (MOVED, FLIPPED):
+            if isinstance(picture, (Moved, Flipped)):
                 places = picture.boxes(places, sample.width, sample.height)
             views.append((_TITLES[name], picture.render(), *places, row[f"score_{name}"]))
     return drawn.strip(views, f"{row['label']} ({row['state']}), {sample.id}: {row['cause']}, {row['reason']}")

@@ -21,17 +21,19 @@ from misdetect.engine import Outcome, Progress, joint_budget, run_study
 from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
-from misdetect.errors import BadData, MisdetectError, RunMismatch
+from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
 from misdetect.files import read_regular, write_atomically
 from misdetect.labels import joining, told
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+from misdetect.spec import Spec
 
 KINDS = {
     "attack": "misdetect.studies.attack:ATTACK",
     "confusion": "misdetect.studies.confusion:CONFUSION",
     "detect": "misdetect.studies.detect:DETECT",
+    "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
     "scan": "misdetect.studies.scan:SCAN",
@@ -41,6 +43,8 @@ KINDS = {
 }
 _CHECK = "check"
 """Where ``document.json`` has the checksum of everything else in it."""
+_SHOWN = 0.05
+"""What a detector is asked to show that hides what a study has to see."""
 _HOW = Heading("Running")
 
 
@@ -73,9 +77,20 @@ class Running(Settings):
         """These settings for a run of ``detector`` in ``out``."""
         return replace(self, out=out)
 
+    @property
+    def faint(self) -> tuple[float, float] | None:
+        """From which score on a box is faint, and from which it is a detection, where the study tells one from the
+        other; ``None``: it does not."""
+        return None
+
     def asking(self, out: Path) -> Asking:
         """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
         return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
+
+    @property
+    def limited(self) -> bool:
+        """Whether these settings limit what may be spent."""
+        return self.queries is not None
 
     def budget(self, out: Path) -> Budget | None:
         """What may be spent, or ``None``."""
@@ -139,10 +154,28 @@ def kind_of(study: str) -> Kind:
     return found
 
 
+def showing_faint(detector: Detector, faint: tuple[float, float] | None) -> tuple[Detector, str | None]:
+    """``detector`` with a threshold of its own so low that it shows what is ``faint``, and what was done; the detector
+    as it is where it shows that already, where it reports less than what counts as a detection, or where its spec knows
+    no such option. Its detections stay the same: a box of a low score suppresses none of a higher one."""
+    own, spec = getattr(detector, "settings", {}).get("score"), getattr(detector, "spec", None)
+    if faint is None or not isinstance(own, int | float) or not faint[0] < own <= faint[1] or not isinstance(spec, str):
+        return detector, None
+    shown = min(_SHOWN, max(faint[0], 0.0))
+    try:
+        open_ = load_detector(Spec.parse(spec).instead("score", f"{shown:g}"), tuple(detector.names))
+    except BadSpec:
+        return detector, None
+    if hasattr(detector, "asked_before"):
+        open_.asked_before = detector.asked_before  # type: ignore[attr-defined]
+    return open_, f"the detector is asked for scores from {shown:g} on, not {own:g}: what is faint is not gone."
+
+
 def run_kind(
     kind: Kind, detector: Detector, data: str | Dataset, settings: Running, out: Path
 ) -> tuple[Study, Outcome]:
     """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
+    detector, said = showing_faint(detector, settings.faint)
     settings = settings.settled(detector, out)
     spec = getattr(detector, "spec", None)
     own, settled = spec if isinstance(spec, str) else detector, replace(settings, progress=None)
@@ -152,11 +185,12 @@ def run_kind(
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
     study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
+    make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
     outcome = run_study(
         study,
         detector,
         out,
-        make_detector=partial(_worker_detector, kind.name, own, tuple(detector.names), settled),
+        make_detector=getattr(detector, "make", make),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
@@ -168,7 +202,7 @@ def run_kind(
         kind.after(study, detector, outcome.run, settings, asking)
     counts = Counter(outcome.stats)
     counts.update(requests_of(detector))
-    return study, replace(outcome, stats=counts)
+    return study, replace(outcome, stats=counts, notes=(*filter(None, [said]), *outcome.notes))
 
 
 def _worker_detector(study: str, own: Any, names: tuple[str, ...], settings: Running) -> Detector:

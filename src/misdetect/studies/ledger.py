@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from misdetect.engine.store import Run
+from misdetect.engine.store import Run, new_database
 from misdetect.errors import BadSpec
 from misdetect.files import check_writable, write_atomically
 from misdetect.labels import Joined
@@ -62,7 +62,7 @@ def ledger(runs: Sequence[Run]) -> pa.Table:
 
 
 def _empty() -> pa.Table:
-    with duckdb.connect() as database:
+    with new_database() as database:
         return database.sql(f"SELECT {_nulls()} WHERE false").to_arrow_table()
 
 
@@ -123,7 +123,7 @@ def runs_table(runs: Sequence[Run]) -> pa.Table:
 
 def query(runs: Sequence[Run], sql: str) -> pa.Table:
     """The answer of ``sql`` over ``ledger`` and ``runs``. It cannot read files or write anything."""
-    with duckdb.connect() as database:
+    with new_database() as database:
         database.register("ledger", ledger(runs))
         database.register("runs", runs_table(runs))
         database.execute("SET enable_external_access = false")

@@ -33,7 +33,11 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     if kind.replay is not None:
         return kind.replay(run, data, case, detector)
     study = kind.rebuild(run, data)
-    found = find(study, case, run)
+    return replay_case(run, study, find(study, case, run), detector)
+
+
+def replay_case(run: Run, study: Study, found: Case, detector: Any) -> Document:
+    """Run the case ``found`` of ``study`` once more and compare its rows with those of ``run``."""
     before = [_plain(row) for row in run.query(_STORED, [found.index]).to_pylist()]
     after = [_plain(row) for row in _again(study, found, detector)]
     differs = _differing(before, after)
@@ -59,7 +63,7 @@ def find(study: Study, case: str, run: Run) -> Case:
     raise BadData(f"{run.path} has no case {case!r}; `misdetect ledger {run.path}` lists them.")
 
 
-def _again(study: Study, case: Case, detector: Detector) -> Sequence[Mapping[str, Any]]:
+def _again(study: Study, case: Case, detector: Any) -> Sequence[Mapping[str, Any]]:
     for finished in Asking(cached=False).pump(detector, study).run([case]):
         if finished.error is not None:
             raise DetectorFailed(f"the detector failed on this case: {finished.error}")

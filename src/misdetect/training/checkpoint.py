@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from misdetect.errors import BadWeights
-from misdetect.files import move_into_place
+from misdetect.files import write_atomically
 
 Notes = dict[str, str]
 
@@ -22,9 +22,7 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Notes | N
         memory = tensor.untyped_storage().data_ptr()
         written[name] = tensor.clone() if memory in held else tensor  # the format has no way to say "the same as"
         held.add(memory)
-    temporary = path.with_name(f".{path.name}.writing")
-    save_file(written, temporary, metadata=notes)
-    move_into_place(temporary, path)
+    write_atomically(path, save(written, notes))  # not by save_file, which leaves files of its own when it is killed
 
 
 def read_notes(path: Path) -> Notes:

@@ -36,6 +36,7 @@ from misdetect.detectors.glassbox.faults import (
     parse_faults,
 )
 from misdetect.detectors.glassbox.inside import PER_OBJECT, Inside, anchors, inside, reach, shifted
+from misdetect.detectors.glassbox.moving import Move, moved, stays
 from misdetect.detectors.glassbox.recognise import Recogniser
 from misdetect.detectors.glassbox.scene import Known, Layer, Scene, Things, Whites, edit, layer_of, share_seen
 from misdetect.detectors.selection import Selection
@@ -50,7 +51,7 @@ NMS = 0.5
 _UNLIMITED = 1 << 40
 _UNTOUCHED = 0.5
 """Share of a box that must not be edited for its pixels to count as its own."""
-Seen = tuple[Known, list[Layer], Moved | Flipped | None]
+Seen = tuple[Known, list[Layer], Move | None]
 """What a picture is: an image of the data, what is laid over it, and how all of it was then moved."""
 
 
@@ -297,13 +298,13 @@ class GlassBox:
         none = np.zeros((0, 4))
         return self._select(none, none, np.zeros((0, len(self.names))), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def _trace(self, known: Known, layers: list[Layer], move: Moved | Flipped | None) -> Traced:
+    def _trace(self, known: Known, layers: list[Layer], move: Move | None) -> Traced:
         scene = edit(known, layers, self.visible)
         plan = self._edited_plan(known, scene)
         ghosts, ghost_fault = self._ghosts(known, scene, layers)
         if move is not None:
-            inside_frame = self._stays(scene.present.boxes, move, scene)
-            scene, plan = replace(scene, present=scene.present.take(inside_frame)), plan.take(inside_frame)
+            left = stays(scene, move, self.visible)
+            scene, plan = replace(scene, present=scene.present.take(left)), plan.take(left)
         things = scene.present.join(ghosts)
         healthy = np.zeros(len(ghosts), dtype=np.int64)
         seen = inside(
@@ -315,7 +316,8 @@ class GlassBox:
             scene.height,
         )
         if move is not None:
-            seen, scene, ghosts = self._moved(seen, scene, ghosts, ghost_fault, move)
+            bound = [isinstance(self.faults[i], HallucinatePosition) for i in ghost_fault.tolist()]
+            seen, scene, ghosts = moved(seen, scene, ghosts, np.array(bound, np.bool_), move)
             things = scene.present.join(ghosts)
         taken = np.concatenate([scene.present.boxes, scene.absent.boxes, scene.shunned])
         cells, numbers, clear = anchors(scene.width, scene.height, taken)
@@ -334,30 +336,6 @@ class GlassBox:
             owner,
         )
         return Traced(scene, plan, ghosts, ghost_fault, owner, candidates)
-
-    def _stays(self, boxes: Floats, move: Moved | Flipped, scene: Scene) -> Bools:
-        """Which of ``boxes`` are still in the frame after ``move``, as far as they must be to be seen."""
-        return np.asarray(area(move.boxes(boxes, scene.width, scene.height)) >= self.visible * area(boxes))
-
-    def _moved(
-        self, seen: Inside, scene: Scene, ghosts: Things, ghost_fault: Ints, move: Moved | Flipped
-    ) -> tuple[Inside, Scene, Things]:
-        """Everything where ``move`` puts it, but for what is hallucinated from its place in the frame."""
-        bound = np.array([isinstance(self.faults[i], HallucinatePosition) for i in ghost_fault.tolist()], np.bool_)
-        fixed = np.concatenate([np.zeros(len(scene.present), np.bool_), bound])
-
-        def moved(boxes: Floats, still: Bools) -> Floats:
-            flat = move.boxes(boxes.reshape(-1, 4), scene.width, scene.height).reshape(boxes.shape)
-            return np.where(still.reshape(-1, *[1] * (boxes.ndim - 1)), boxes, flat)
-
-        def all_moved(things: Things, still: Bools) -> Things:
-            return replace(things, boxes=moved(things.boxes, still))
-
-        free = np.zeros(len(scene.present), np.bool_), np.zeros(len(scene.absent), np.bool_)
-        present, absent = (all_moved(t, s) for t, s in zip((scene.present, scene.absent), free, strict=True))
-        shunned = move.boxes(scene.shunned, scene.width, scene.height)
-        inner = replace(seen, proposals=moved(seen.proposals, fixed), refined=moved(seen.refined, fixed))
-        return inner, replace(scene, present=present, absent=absent, shunned=shunned), all_moved(ghosts, bound)
 
     def _select(self, proposals: Floats, refined: Floats, scores: Floats, identity: Ints, owner: Ints) -> Candidates:
         """Threshold, top-k, suppression among the candidates of one object and label, cap."""

@@ -140,7 +140,7 @@ class Known:
         x0, y0 = (int(v) for v in np.floor(box[:2]))
         x1, y1 = (int(v) for v in np.ceil(box[2:]))
         inner = mask[max(y0 - top, 0) : max(y1 - top, 0), max(x0 - left, 0) : max(x1 - left, 0)]
-        return float(np.count_nonzero(inner) / max(np.count_nonzero(mask), 1))
+        return float(np.count_nonzero(inner)) / max(float(np.count_nonzero(mask)), 1.0)
 
 
 def edit(known: Known, layers: Sequence[Layer], visible: float) -> Scene:

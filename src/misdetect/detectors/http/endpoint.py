@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -31,7 +32,8 @@ class HttpDetector:
 
     ``budget`` may be assigned: every attempt, retries included, takes one query from it (and from the spec's own
     limits) before it is sent. ``limits`` are those of the spec, as arguments for a ``Budget`` with a file to share
-    between workers; ``asked_before`` counts requests that were made before any such budget was there.
+    between workers, ``counted_in`` that file where it is known already; ``asked_before`` counts requests that were made
+    and are not in it.
     ``fingerprint`` is ``None`` unless the spec vouches for a ``version``: what is behind an address
     can change, and then answers of another run are not this detector's.
     """
@@ -63,6 +65,11 @@ class HttpDetector:
         """The spec's ``queries``, ``usd`` and ``price``, ready for ``Budget(path=…, **limits)``."""
         own = self._own or Budget()
         return {"queries": own.queries, "usd": own.usd, "price": own.price}
+
+    @property
+    def counted_in(self) -> Path | None:
+        """The file in which the spec's own limits are counted; ``None`` where that is this process's memory."""
+        return None if self._own is None else self._own.path
 
     def detect(self, images: Sequence[Pixels]) -> list[Any]:
         """One entry per image, in order: ``Detections``, or the ``DetectorFailed`` or ``BudgetSpent`` in its place.
@@ -98,8 +105,10 @@ class HttpDetector:
         return f"HttpDetector({self.spec!r})"
 
     def _take(self) -> None:
-        # Both, where the engine brought its own: its limit must not lift the one the user wrote into the spec.
-        if self._own is not None and self._own is not self.budget:
+        # Both, where the engine brought its own: its limit must not lift the one the user wrote into the spec. But one
+        # that is counted in the same file holds both limits, and a request is counted once.
+        same = self.budget is not None and self.budget.path is not None and self.budget.path == self.counted_in
+        if self._own is not None and self._own is not self.budget and not same:
             self._own.take()
         if self.budget is not None:
             self.budget.take()
@@ -143,6 +152,8 @@ def load_http(spec: Spec) -> HttpDetector:
             names = spec.known_names
         else:
             names, asked = _fetch_names(transport, budget)
+            if budget is not None and spec.counted is not None and budget.path == Budget(path=spec.counted).path:
+                asked = 0
     else:
         raise BadSpec(f"{spec.text!r}: give names=coco or names=FILE; only format=misdetect can ask its endpoint.")
     answering: dict[str, Any] = {"url": url, "format": format_name, "encode": encoding[0], "headers": transport.headers}
@@ -168,7 +179,8 @@ def address_of(spec: Spec) -> str:
     """The URL, refused where it carries a secret: a spec is stored with every run."""
     try:
         url = httpx.URL(spec.target)
-    except httpx.InvalidURL as error:
+        urlsplit(spec.target)  # sees brackets that are open
+    except (httpx.InvalidURL, ValueError) as error:
         raise BadSpec(f"{spec.target!r} is not an address: {error}.") from None
     if url.scheme not in ("http", "https") or not url.host or not 0 <= (url.port or 80) <= 65535:
         raise BadSpec(f"Expected an address such as http://host/path. Got {spec.target!r}.")
@@ -249,14 +261,17 @@ def budget_of(spec: Spec) -> tuple[Budget | None, dict[str, Any]]:
     """The spec's own limits, as a budget (``None`` where it names none) and for the record."""
     queries, usd, price = spec.take("max_requests", 0), spec.take("usd", 0.0), spec.take("price", 0.0)
     file = spec.take("budget_file", "")
+    if queries < 0:
+        raise BadSpec(f"{spec.text!r}: max_requests={queries} should be 0 or more.")
     limits: dict[str, Any] = {
         "max_requests": queries if "max_requests" in spec.options else None,
         "usd": usd if "usd" in spec.options else None,
         "price": price,
     }
-    if not {"max_requests", "usd", "price", "budget_file"} & spec.options.keys():
+    if not {"max_requests", "usd", "price", "budget_file"} & spec.options.keys() and not spec.limited:
         return None, limits
-    return Budget(limits["max_requests"], limits["usd"], price, path=Path(file) if file else None), limits
+    counted = Path(file) if file else spec.counted
+    return Budget(limits["max_requests"], limits["usd"], price, path=counted), limits
 
 
 def _fetch_names(transport: Transport, budget: Budget | None) -> tuple[tuple[str, ...], int]:

@@ -28,6 +28,12 @@ from misdetect.spec import Spec
 from misdetect.user_code import resolve
 
 
+def sigmoid(values: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow, in the type it is given."""
+    result: Array = 0.5 * (1 + np.tanh(0.5 * values))
+    return result
+
+
 class Objectness(PerImage):
     """``[1, N, 5 + C]``: cx, cy, w, h, objectness, class scores (sigmoids); the score is objectness × class.
 
@@ -35,13 +41,15 @@ class Objectness(PerImage):
     are pixels of the network's input.
     """
 
-    def __init__(self, frame: Frame, decoder: str, strides: Sequence[int] = ()) -> None:
-        self.frame, self.decoder = frame, decoder
+    def __init__(self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none") -> None:
+        self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
         self.grid = _grid(frame, strides) if strides else None
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
         cells = None if self.grid is None else len(self.grid[0])
         rows = single(self.frame, outputs, self.decoder, cells, 5 + self.frame.classes)
+        if not self.activated:
+            rows = np.concatenate([rows[:, :4], sigmoid(rows[:, 4:])], axis=1)
         objectness = rows[:, 4].copy()  # one pass over the scattered column instead of three
         refuse_nan(self.frame, objectness)
         # A class score is at most 1, so objectness alone already rules out nearly every candidate.
@@ -76,11 +84,13 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
 class ClassChannels(PerImage):
     """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: cx, cy, w, h in network pixels, class scores, no objectness."""
 
-    def __init__(self, frame: Frame, decoder: str) -> None:
-        self.frame, self.decoder = frame, decoder
+    def __init__(self, frame: Frame, decoder: str, activation: str = "none") -> None:
+        self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
+        if not self.activated:
+            channels = np.concatenate([channels[:4], sigmoid(channels[4:])])
         best = channels[4:].max(axis=0)
         refuse_nan(self.frame, best)
         alive = np.flatnonzero(best >= self.frame.score)
@@ -273,7 +283,20 @@ def _yolox(frame: Frame, spec: Spec) -> Decoder:
         strides = [int(stride) for stride in text.split(",")]
     except ValueError:
         raise BadSpec(f"{spec.text!r}: strides={text} should be whole numbers such as 8,16,32.") from None
-    return Objectness(frame, "yolox", strides)
+    return Objectness(frame, "yolox", strides, _activation(spec))
+
+
+def _yolov5(frame: Frame, spec: Spec) -> Decoder:
+    return Objectness(frame, "yolov5", (), _activation(spec))
+
+
+def _channels(name: str) -> Callable[[Frame, Spec], Decoder]:
+    return lambda frame, spec: ClassChannels(frame, name, _activation(spec))
+
+
+def _activation(spec: Spec) -> str:
+    """Most exports end with a sigmoid; ``activation=sigmoid`` is for those that do not."""
+    return spec.take("activation", "none", choices=("none", "sigmoid"))
 
 
 def _queries(name: str, activation: str) -> Callable[[Frame, Spec], Decoder]:
@@ -297,9 +320,9 @@ def _nms(frame: Frame, spec: Spec) -> Decoder:
 
 DECODERS: dict[str, Kind] = {
     "yolox": Kind("[1, N, 5+C], grid offsets and log sizes", "yolox", 0.6, _yolox),
-    "yolov5": Kind("[1, N, 5+C], decoded, with objectness", "ultralytics", 0.6, lambda f, _: Objectness(f, "yolov5")),
-    "yolov8": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, lambda f, _: ClassChannels(f, "yolov8")),
-    "yolo11": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, lambda f, _: ClassChannels(f, "yolo11")),
+    "yolov5": Kind("[1, N, 5+C], decoded, with objectness", "ultralytics", 0.6, _yolov5),
+    "yolov8": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolov8")),
+    "yolo11": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolo11")),
     "detr": Kind("logits [1, Q, C+1] (softmax) and boxes [1, Q, 4]", "detr", 1.0, _queries("detr", "softmax")),
     "rtdetr": Kind("logits [1, Q, C] (sigmoid) and boxes [1, Q, 4]", "rtdetr", 1.0, _queries("rtdetr", "sigmoid")),
     "nms": Kind("[N, 6], [N, 7], or boxes, scores, labels", None, 1.0, _nms),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Placement, Preprocess, Resize
 from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.grid import boxes_on_grid, scores_on_grid
 from misdetect.picture import Pixels, check_pixels, digest
 from misdetect.spec import Spec
 
@@ -27,6 +29,8 @@ _DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uin
 _MASK_DTYPES = {"tensor(int64)": "int64", "tensor(bool)": "bool", "tensor(float)": "float32"}
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _DEFAULT_BATCH = 8
+_sessions: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
+"""Graphs in use: detectors that read one file by different options share it."""
 _ORIGINAL_SIZE, _PIXEL_MASK = "orig_target_sizes", "pixel_mask"
 
 
@@ -108,10 +112,11 @@ class OnnxDetector:
         """Suppress, cap, go back to the image's pixels, clip."""
         boxes, scores, labels = found
         threshold, cap = self.settings["nms"], self.settings["max"]
+        ranks = scores_on_grid(scores)
         if threshold < 1:
-            kept, _ = nms(boxes, scores, threshold, None if self.settings["agnostic"] else labels)
+            kept, _ = nms(boxes_on_grid(boxes), ranks, threshold, None if self.settings["agnostic"] else labels)
         else:
-            kept = np.argsort(-scores, kind="stable")
+            kept = np.argsort(-ranks, kind="stable")
         kept = kept[:cap]
         inside = clip(placement.to_original(boxes[kept]), image.shape[1], image.shape[0])
         try:
@@ -197,6 +202,15 @@ def _open_session(path: Path, spec: Spec) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = _positive(spec, "threads", 1)
     options.inter_op_num_threads = 1
+    stat = path.stat()
+    key = str(path.resolve()), stat.st_size, stat.st_mtime_ns, device, options.intra_op_num_threads
+    session = _sessions.get(key)
+    if session is None:
+        session = _sessions[key] = _new_session(onnxruntime, path, options, device, spec)
+    return session
+
+
+def _new_session(onnxruntime: Any, path: Path, options: Any, device: str, spec: Spec) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=[_PROVIDERS[device]])
     except Exception as error:  # ONNX Runtime's exceptions have no common class of their own

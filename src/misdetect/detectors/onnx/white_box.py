@@ -184,6 +184,8 @@ class _Converted(TorchDetector):
 def _reader(detector: OnnxDetector) -> Reader:
     """How to read this detector's outputs in torch, or a ``LevelTooLow`` that says why it cannot be done."""
     decoder, one_each = detector.decoder, SimOTA(overlaps=0)
+    if not getattr(decoder, "activated", True):
+        raise LevelTooLow(f"{detector.spec!r}: level=differentiable cannot read scores that lack their sigmoid.")
     if isinstance(decoder, Objectness) and decoder.grid is not None:
         corners, steps = (torch.from_numpy(part) for part in decoder.grid)
         strides = steps.flatten()

@@ -22,8 +22,7 @@ from misdetect.detectors.torchvision import load as torchvision
 from misdetect.detectors.torchvision.ops import load as torchvision_package
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import YOLOPAFPN, YOLOX, CSPDarknet, Shape
-
-BATCH = 8
+from misdetect.detectors.zoo.shipped import BATCH
 
 
 @dataclass(frozen=True)
@@ -208,6 +207,11 @@ def small_yolox(classes: int, scale: Scale) -> nn.Module:
     return YOLOX(classes, scale.yolox)
 
 
+def small_classifier(classes: int, scale: Scale) -> nn.Module:
+    """Paper 2's MCML, a classifier of the whole image, many labels at once."""
+    return SmallClassifier(classes)
+
+
 class SmallClassifier(nn.Module):
     """``[N, 3, H, W]`` to logits ``[N, classes]``: the mean and the largest value of every channel of ``Darknet``, at
     all four strides, and one linear layer. The largest tells of parts that are a few pixels wide, which a mean over the
@@ -224,19 +228,15 @@ class SmallClassifier(nn.Module):
         return logits
 
 
-def small_classifier(classes: int, scale: Scale) -> nn.Module:
-    """Paper 2's MCML: a classifier of the whole image, many labels at once."""
-    return SmallClassifier(classes)
-
-
 _BUILDERS: Mapping[str, Callable[[int, Scale], nn.Module]] = {
     "ssd": small_ssd,
     "faster-rcnn": small_faster_rcnn,
     "retinanet": small_retinanet,
     "yolox": small_yolox,
-    "mcml": small_classifier,
 }
 FAMILIES = (*_BUILDERS, "deformable-detr")
+CLASSIFIER = "mcml"
+"""Not a family of detectors: it says what is there, and not where."""
 
 
 def build(
@@ -248,10 +248,10 @@ def build(
     spec: str = "",
     score: float | None = None,
 ) -> TorchDetector:
-    """A small detector of ``family`` (one of ``FAMILIES``) for ``names``, with random weights decided by ``seed``.
+    """A small detector of ``family`` (one of ``FAMILIES``, or ``CLASSIFIER``) for ``names``.
 
-    ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's usual threshold. torch's own random
-    state is left alone.
+    ``seed`` decides its random weights; ``data`` names the ``Scale`` it is made for; ``score`` replaces the family's
+    usual threshold. torch's own random state is left alone.
     """
     if family == "deformable-detr":
         module: Any = small_deformable_detr(names, channels=Darknet.channels, queries=40, encoder_layers=1, seed=seed)
@@ -262,11 +262,11 @@ def build(
     scale = SCALES[data]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _last(_BUILDERS[family](len(names), scale))
+        module = _last((small_classifier if family == CLASSIFIER else _BUILDERS[family])(len(names), scale))
     if family == "yolox":
         usual = _or(score, 0.01)
         return YoloxDetector(module, names, size=scale.size, score=usual, nms=0.6, cap=100, spec=spec, batch_size=BATCH)
-    if family == "mcml":
+    if family == CLASSIFIER:
         usual = _or(score, 0.01)
         return ClassifierDetector(module, names, size=scale.size, score=usual, spec=spec, batch_size=BATCH)
     settings = {} if score is None else {"score": score}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # listing the zoo must not wait for torch
 
 FOLDER = Path(__file__).parent / "weights"
 """Where the shipped weights and their manifest are."""
+BATCH = 8
+"""Images computed together: twice as fast as one by one."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,17 @@ def checked_weights(name: str, folder: Path = FOLDER) -> Path:
 
 
 def load_zoo(spec: Spec) -> "TorchDetector":
-    """The detector of ``zoo:NAME[,score=…][,weights=FILE]``; ``weights`` are those of another training of it."""
+    """The detector of ``zoo:NAME[,score=…][,weights=FILE][,batch=…]``; ``weights`` are those of another training of it,
+    ``batch`` how many images are computed together."""
     name = spec.target
     if name not in ZOO:
         raise BadSpec(f"{spec.text!r}: there is no {name!r} in the zoo (there are {', '.join(ZOO)}).")
-    own, score = spec.take("weights", ""), spec.take("score", -1.0)
+    own, score, batch = spec.take("weights", ""), spec.take("score", -1.0), spec.take("batch", BATCH)
+    if not own and "weights" in spec.options:
+        raise BadSpec(f"{spec.text!r}: weights= should name a file.")
     spec.finish()
+    if batch < 1:
+        raise BadSpec(f"{spec.text!r}: batch={batch} should be at least 1.")
     if "score" in spec.options and not 0 <= score <= 1:
         raise BadSpec(f"{spec.text!r}: score={score:g} should be between 0 and 1.")
     shipped = manifest().get(name)
@@ -103,6 +110,7 @@ def load_zoo(spec: Spec) -> "TorchDetector":
         entry.family, names, data=entry.data, spec=spec.text, score=score if "score" in spec.options else None
     )
     detector.load(path)
+    detector.batch_size = batch
     return detector
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,16 @@ _SAME = 0.01
 """Pixels by which the same object's box may differ: annotations are rounded on their way through formats."""
 
 Key = tuple[str, int]
+
+
+class Objects(Protocol):
+    """The objects that a run judged: ``keys`` (image, id) and ``boxes`` ``[N, 4]``."""
+
+    @property
+    def keys(self) -> list[Key]: ...
+
+    @property
+    def boxes(self) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +89,7 @@ class Common:
     why_not: str | None
 
     @classmethod
-    def of(cls, a: Judged, b: Judged) -> "Common":
+    def of(cls, a: "Objects", b: "Objects") -> "Common":
         place = {key: i for i, key in enumerate(b.keys)}
         both = [(i, place[key]) for i, key in enumerate(a.keys) if key in place]
         first, second = np.array(both, dtype=np.int64).reshape(-1, 2).T
@@ -140,11 +150,12 @@ def shared_misses(
         "only_second_missed": only_second,
         "missed_by_both": sum(row[2] for row in both),
         "both_missed": sorted(both, key=lambda row: (-row[2], row[0], row[1])),
-        "p": _mcnemar(only_first, only_second),
+        "p": mcnemar(only_first, only_second),
     }
 
 
-def _mcnemar(only_first: int, only_second: int) -> float:
+def mcnemar(only_first: int, only_second: int) -> float:
+    """McNemar's exact test of two counts that should be alike, for objects that are independent."""
     from scipy.stats import binom  # takes longer to import than the comparison takes
 
     count = only_first + only_second

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.boxes import boxes_of
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
+from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
 from misdetect.studies.contract import Headline
@@ -67,8 +69,16 @@ def document(run: Run) -> dict[str, Any]:
         "warning": _warning(kinds["region"], len(lost)),
         "sweep": _sweep(objects),
         "ignored": dict(sorted(Counter(row["reason"] for row in kinds["ignored"]).items())),
+        "degenerate": _degenerate(kinds["detection"], len(run.done())) if objects else None,
         "notes": [*_outside_notes(run, bool(how.inside)), *_notes(objects, kinds)],
     }
+
+
+def _degenerate(detections: Rows, images: int) -> Degenerate | None:
+    """Whether nothing is reported at all, or the same on every image."""
+    labels = _numbers([row["label"] for row in detections])
+    scores = np.array([row["score"] for row in detections], dtype=np.float64)
+    return degenerate(_numbers([row["image"] for row in detections]), boxes_of(detections), scores, labels, images)
 
 
 def headline(objects: Rows, how: ExplainSettings) -> dict[str, Any]:
@@ -260,6 +270,8 @@ def sentences(document: dict[str, Any]) -> list[str]:
     """What was found, the most important first."""
     if not document["objects"]:
         return ["Nothing is annotated here that the detector could miss."]
+    if document["degenerate"] is not None:
+        return [sentence(document["degenerate"], document["done"]), *document["notes"]]
     low, high = document["intervals"]["miss_rate"]
     found = [
         f"{document['missed']} of {document['objects']} objects are missed: {100 * document['miss_rate']:.1f} % "

@@ -14,6 +14,7 @@ import pyarrow as pa
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
+from misdetect.engine.boundary import on_grid
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
 from misdetect.labels import Joined
@@ -61,7 +62,7 @@ class ExplainStudy:
         sample, how = self.data[case.index], self.how
         if how.inside:
             inside = yield Trace(sample)
-            found = inside.select()
+            found = on_grid(inside.select())  # again, in double precision
         else:
             inside, found = None, (yield Detect(sample))
         truth, joined = sample.truth, self.joined

@@ -187,15 +187,19 @@ class _Options:
 
 
 class Adaptive:
-    """Plans rounds of insertions for ``backgrounds`` up to ``reach``, and is to ``learn`` from the rows of each, if
+    """Plans rounds of insertions up to ``reach``, and is to ``learn`` from the rows of each, if
     some rounds later. The same seed and order of rounds and rows give the same plans."""
 
-    def __init__(self, backgrounds: Iterable[Background], reach: int, oracle: Oracle, seed: int) -> None:
-        self._targets = {each.image: Target.of(each, oracle) for each in backgrounds if each.offers}
-        self._reach, self._seed = reach, seed
+    def __init__(self, reach: int, oracle: Oracle, seed: int) -> None:
+        self._targets: dict[int, Target] = {}
+        self._reach, self._oracle, self._seed = reach, oracle, seed
         self._spread = Spread()
         self._calibration = Calibration()
         self._options: dict[int, _Options] = {}
+
+    def add(self, backgrounds: Iterable[Background]) -> None:
+        """Insert into ``backgrounds`` too."""
+        self._targets |= {each.image: Target.of(each, self._oracle) for each in backgrounds if each.offers}
 
     def plan(self, most: int) -> list[Insertion]:
         """Up to ``most`` insertions, the most promising first."""
@@ -246,8 +250,8 @@ class Adaptive:
                 same = target.faint & (target.labels == change["label"]) & (overlap >= 0.3)
             else:
                 same = ~target.faint & (target.index == self._detection(target, change["thing"]))
-            target.weight[same] *= 0.0 if change["attributable"] else 0.5
-            hits |= same & change["attributable"]
+            target.weight[same] *= 0.0 if change["cleared"] else 0.5
+            hits |= same & change["cleared"]
         return hits
 
     @staticmethod

@@ -17,13 +17,11 @@ from misdetect.engine.store import Run
 from misdetect.errors import BadData, BadSpec, RunMismatch
 from misdetect.pools.pool import Pool, build_pool, load_pool
 from misdetect.pools.settings import PoolSettings
-from misdetect.protocols import Detector
+from misdetect.protocols import Detector, Traced
 from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.fuzz.study import FuzzStudy
+from misdetect.studies.fuzz.study import ENDLESS, FuzzStudy
 from misdetect.studies.segment import make_pool
 
-ENDLESS = 10**6
-"""What a campaign plans with where only time, or nothing, limits it."""
 _TIMED = 100
 """Images of a campaign that is limited by time alone."""
 
@@ -42,7 +40,14 @@ def prepare(detector: Detector, opened: Opened, settings: FuzzSettings, asking: 
         backgrounds=settings.backgrounds or earlier.get("backgrounds", _TIMED if timed else None),
     )
     pool = _objects(opened, settings)
-    return FuzzStudy(opened, pool, detector.names, how, ENDLESS if planned is None else planned)
+    return FuzzStudy(opened, pool, detector.names, how, ENDLESS if planned is None else planned, _shown_from(detector))
+
+
+def _shown_from(detector: Detector) -> float | None:
+    """The lowest score that ``detector`` reports, where nothing can hide another: its own threshold, if its inside is
+    open. What a file or an endpoint says of itself may not be all that it does."""
+    own = getattr(detector, "settings", {}).get("score")
+    return float(own) if isinstance(detector, Traced) and isinstance(own, int | float) else None
 
 
 def _planned(detector: Detector, settings: FuzzSettings) -> int | None:

@@ -1,11 +1,13 @@
 """The cases of a campaign: look at a background, try an insertion, follow a failing one. Each asks, and makes its row.
 
-Where an insertion fails, its null control is asked about too: the same shape in the same place, filled from the
-background. A case is a small value that knows its own steps, so that nothing has to tell the three apart.
+Where an insertion fails, null controls are asked about too, one after the other until it is clear whose doing it was:
+the same shape in the same place, filled from the background. A case is a small value that knows its own steps, so that
+nothing has to tell the three apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +19,7 @@ from misdetect.metrics.metamorphic import Change, Verdict, compare, judge
 from misdetect.picture import Picture, Pixels, digest
 from misdetect.studies.fuzz.plan import Task
 from misdetect.studies.fuzz.reach import Background
-from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, WATCH, Insertion, attribution
+from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, WATCH, Evidence, Insertion
 from misdetect.studies.fuzz.search import Search, SearchResult, relocate, shrink
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench, merged
@@ -54,6 +56,7 @@ class Look:
 
     image: int
     twice: bool
+    budget: int | None = None
 
     def steps(self, bench: Workbench) -> Steps:
         """One row: what is detected, what of it is right, and what may be inserted."""
@@ -68,12 +71,13 @@ class Look:
                 "phase": CLEAN,
                 "image": sample.id,
                 "number": self.image,
-                "budget": None,
+                "budget": self.budget,
                 "queries": len(asks),
                 "width": sample.width,
                 "height": sample.height,
                 "detections": merged(bench.classes.records(kept), bench.judge(self.image).detections(kept)),
                 "offers": [offer.as_dict() for offer in bench.offers(sample, before.above(oracle.score))],
+                "least": min([*found[0].scores.tolist(), *bench.shown_from], default=None),
                 "differs": not _same(found[0], found[1]) if self.twice else None,
                 "noise": noise if self.twice else None,
             }
@@ -82,12 +86,13 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Try:
-    """Ask about an insertion into ``background``, and about its control where something new fails; where the detector
-    is ``noisy``, also once more."""
+    """Ask about an insertion into ``background``, and about its controls where something new fails; where the detector
+    is ``noisy``, also once more. ``told``: the detector shows scores low enough to tell what flickers."""
 
     task: Task
     background: Background
     noisy: bool
+    told: bool
 
     def steps(self, bench: Workbench) -> Steps:
         """One row: what changed, and whether it is the object's doing."""
@@ -99,25 +104,42 @@ class Try:
             return [{**row, "naturalness": natural, "queries": 0, "failed": None, "changes": []}]
         after = bench.classes.joined((yield Detect(picture)))
         verdict = judge(before, after, insertion.box, how.rules)
-        new = [change for change in verdict.changes if not any(change.same_as(other) for other in self.task.known)]
-        null = again = None
-        queries = 1
-        if firm(new, how):
-            asks = [Detect(bench.control(insertion))] + ([Detect(Again(picture))] if self.noisy else [])
-            answers = [bench.classes.joined(answer) for answer in (yield asks)]
-            null = compare(before, answers[0], insertion.box, how.rules)
-            again = compare(before, answers[1], insertion.box, how.rules) if self.noisy else None
-            queries += len(asks)
+        evidence = Evidence(verdict.changes, how.control, self.told)
+        asked = 1 + (yield from self._controls(bench, evidence, picture))
         return [
             {
                 **row,
-                **_outcome(_changes(bench, self.background, insertion, verdict, null, again)),
+                **_outcome(_changes(bench, self.background, insertion, verdict, evidence)),
                 "naturalness": bench.naturalness(insertion, picture),
-                "queries": queries,
+                "queries": asked,
                 "standing": verdict.standing.tolist(),
                 "found": bench.classes.records(after.above(how.rules.low)) if verdict.changes else None,
             }
         ]
+
+    def _controls(self, bench: Workbench, evidence: Evidence, picture: Picture) -> Generator[Detect, Detections, int]:
+        """Ask about patches until each new failure is clear, into ``evidence``; how many questions that took.
+
+        Of what is known to be an object's doing the adaptive strategy asks no more; of every other failing insertion
+        one patch is asked about, as a fair control of a rate has to."""
+        how, insertion, before = bench.how, self.task.insertion, self.background.before
+        failing = firm(evidence.changes, how)
+        new = [change for change in failing if not any(change.same_as(known) for known in self.task.known)]
+        if not new and (not failing or how.strategy == "adaptive"):
+            return 0
+        asked = 0
+        if self.noisy and new:
+            once_more = bench.classes.joined((yield Detect(Again(picture))))
+            evidence.again = compare(before, once_more, insertion.box, how.rules)
+            asked += 1
+        open_ = [i for i, change in enumerate(evidence.changes) if change in new and evidence.holds(change)]
+        for patch in islice(bench.controls(insertion), self.task.patches):
+            answer = bench.classes.joined((yield Detect(patch)))
+            evidence.add(compare(before, answer, insertion.box, how.rules))
+            asked += 1
+            if all(evidence.cleared(number) is not None for number in open_):
+                break
+        return asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +173,7 @@ class Follow:
             {
                 **_row(bench, task, end),
                 "naturalness": bench.naturalness(end, bench.picture(end)),
-                **_outcome([] if verdict is None else _changes(bench, self.background, end, verdict, None)),
+                **_outcome([] if verdict is None else _changes(bench, self.background, end, verdict)),
                 "failed": True,  # at least where it began
                 "queries": len(answers),
                 "origin": task.origin,
@@ -175,9 +197,9 @@ class Follow:
         return any(change.same_as(self.kept) for change in found) if self.kept is not None else bool(found)
 
 
-def content_of(task: Task, background: Background, kept: Change | None, noisy: bool) -> Content:
+def content_of(task: Task, background: Background, kept: Change | None, noisy: bool, told: bool) -> Content:
     """The case that does ``task``."""
-    return Try(task, background, noisy) if task.phase == INSERTION else Follow(task, background, kept)
+    return Try(task, background, noisy, told) if task.phase == INSERTION else Follow(task, background, kept)
 
 
 def firm(changes: Sequence[Change], how: FuzzSettings) -> list[Change]:
@@ -194,15 +216,15 @@ def _changes(
     background: Background,
     insertion: Insertion,
     verdict: Verdict,
-    null: Sequence[Change] | None,
-    again: Sequence[Change] | None = None,
+    evidence: Evidence | None = None,
 ) -> list[dict[str, Any]]:
-    """The changes as a row keeps them, with what the controls and the annotations say of each."""
+    """The changes as a row keeps them, with what the controls (``None``: not asked) and the annotations say of each."""
     if not verdict.changes:
         return []
     judged = bench.judge(insertion.image).changes(verdict, background.objects, background.right, insertion.box)
     own = [bench.classes.change_record(change) for change in verdict.changes]
-    return merged(own, attribution(verdict.changes, null, again), judged)
+    evidence = evidence or Evidence(verdict.changes, bench.how.control, told=False)
+    return merged(own, evidence.records(), judged)
 
 
 def _same(one: Detections, other: Detections) -> bool:
@@ -215,11 +237,11 @@ def _outcome(changes: list[dict[str, Any]]) -> dict[str, Any]:
     """The columns that follow from a row's changes. ``failed``: the oracle minds, flicker or not."""
     minded = [change for change in changes if change["counts"]]
     certain = [change for change in minded if not change["flickers"]]
-    asked = [change["null"] for change in certain if change["null"] is not None]
+    first = [change["patches"][0] for change in certain if change["patches"]]
     return {
         "changes": changes,
         "failed": bool(minded),
         "flicker": bool(minded) and not certain,
-        "null_failed": any(asked) if asked else None,
+        "null_failed": any(first) if first else None,
         "attributable": any(change["attributable"] for change in changes),
     }

@@ -10,10 +10,12 @@ from misdetect.boxes import SIDES, Bools, Floats, boxes_of, gaps
 from misdetect.budget import Budget
 from misdetect.engine.store import Run
 from misdetect.metrics import bootstrap
+from misdetect.metrics.control import posterior
 from misdetect.metrics.harm import EFFECTS, HARMFUL, HARMS, UNKNOWN
 from misdetect.metrics.metamorphic import TYPES
 from misdetect.studies.contract import Document, Headline, budget_file
 from misdetect.studies.fuzz.failures import counted
+from misdetect.studies.fuzz.plan import shows_flicker
 from misdetect.studies.fuzz.results import Campaign, Distinct, Row
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.tables import tables
@@ -32,10 +34,10 @@ def document(run: Run) -> Document:
         "naturalness": _naturalness(campaign),
         "noise": _noise(campaign.clean),
         "intervals": _intervals(campaign),
-        "distinct": [_entry(failure) for failure in campaign.distinct],
+        "distinct": [_entry(failure, campaign.how.confidence) for failure in campaign.distinct],
         "cost": _cost(run),
     }
-    return {**found, "tables": tables(found), "notes": _notes(found)}
+    return {**found, "tables": tables(found), "notes": _notes(found, campaign)}
 
 
 def _headline(campaign: Campaign) -> Document:
@@ -51,7 +53,21 @@ def _headline(campaign: Campaign) -> Document:
         "attributable_per_1000": _share(1000 * len(real), campaign.queries),
         "attributable_by_type": _count((failure.key[1] for failure in real), TYPES),
         "unique_failures": len(campaign.distinct),
+        "by_control": _by_control(campaign),
+        "scores": _scores(campaign),
     }
+
+
+def _by_control(campaign: Campaign) -> dict[str, int]:
+    """Distinct failures that patches of texture do not make, that they make too, and where that is not clear."""
+    words = {True: "cleared", False: "shared", None: "unclear"}
+    return _count((words[failure.by_patches(campaign.how.control)] for failure in campaign.distinct), [*words.values()])
+
+
+def _scores(campaign: Campaign) -> Document:
+    """The lowest score that the detector was seen to report, and whether that is low enough to tell flicker."""
+    least = [row["least"] for row in campaign.clean if row["least"] is not None]
+    return {"least": min(least, default=None), "flicker_told": shows_flicker(campaign.clean, campaign.how.rules)}
 
 
 def _counts(campaign: Campaign) -> Document:
@@ -194,10 +210,12 @@ def _ends(samples: Floats, confidence: float) -> list[float] | None:
     return None if np.isnan(low) else [low, high]
 
 
-def _entry(failure: Distinct) -> Document:
+def _entry(failure: Distinct, confidence: float) -> Document:
     """A distinct failure, with the case that shows it best."""
     row, change = failure.row, failure.change
-    told = ("type", "label", "became", "object", "effect", "harm", "score", "after", "attributable", "null")
+    told = ("type", "label", "became", "object", "effect", "harm", "score", "after", "attributable", "cleared")
+    asked, failing = len(change["patches"] or ()), sum(change["patches"] or ())
+    chance, *ends = posterior(asked, failing, confidence)
     return {
         "case": row["case"],
         "image": row["image"],
@@ -205,6 +223,10 @@ def _entry(failure: Distinct) -> Document:
         **{name: change[name] for name in told},
         "box": [change[name] for name in SIDES],
         "times": failure.times,
+        "patches": asked,
+        "patches_failing": failing,
+        "chance": chance if asked else None,
+        "chance_interval": ends if asked else None,
     }
 
 
@@ -214,8 +236,15 @@ def _cost(run: Run) -> Document | None:
     return dict(Budget(path=counted_in).spent) if counted_in.is_file() else None
 
 
-def _notes(found: Document) -> list[str]:
-    noise, notes = found["noise"], []
+def _notes(found: Document, campaign: Campaign) -> list[str]:
+    noise, notes, how = found["noise"], list[str](), campaign.how
+    least = found["scores"]["least"]
+    if least is not None and not found["scores"]["flicker_told"]:
+        notes.append(
+            f"the detector reported no score below {least:.2f}, so what flickers at {how.score:g} cannot be told from "
+            f"what fails, and nothing is called attributable: have it report scores from {how.rules.low:g} on (score= "
+            f"of its spec), or use --score {min(least + how.flicker, 1):.2f} or more."
+        )
     if noise["differing"]:
         notes.append(
             f"the detector is not deterministic: {noise['differing']} of {noise['asked_twice']} answers differ when "
@@ -238,6 +267,9 @@ def sentences(document: Document) -> list[str]:
     ]
     if real and harm[UNKNOWN] == real:
         found = found[1:]  # a 0 in the first would look like good news
+    if not document["scores"]["flicker_told"] and document["unique_failures"]:
+        cleared = document["by_control"]["cleared"]
+        found = [f"{cleared} distinct failures that patches of texture do not cause; flicker cannot be told."]
     if document["insertions"]:
         found.append(
             f"As the paper counts, {document['raw_failures']} of {document['insertions']} insertions fail "

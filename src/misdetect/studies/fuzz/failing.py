@@ -1,18 +1,32 @@
-"""The failing images of a campaign as data to train on, labelled as their backgrounds are (paper 4)."""
+"""The failing images of a campaign as data to train on, the worst first, labelled as their backgrounds are (paper 4).
 
-from typing import Literal
+What the inserted object hides nearly all of can be found by nobody; its annotation is left out, marked or kept.
+"""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from misdetect.boxes import Floats, boxes_of, xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Truth
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.picture import Picture, Pixels
 from misdetect.studies.fuzz.campaign import rebuild
-from misdetect.studies.fuzz.results import Campaign
+from misdetect.studies.fuzz.failures import counted
+from misdetect.studies.fuzz.results import Campaign, Row, order
 from misdetect.studies.fuzz.rows import Insertion
 
 Which = Literal["attributable", "all"]
 Inserted = Literal["unlabelled", "labelled"]
+Hidden = Literal["drop", "mark", "keep"]
+HIDDEN = 0.9
+"""Share of an annotation's own pixels under the inserted object, above which it counts as hidden."""
+_TOLD = ("type", "label", "became", "object", "effect", "harm", "score", "after", "attributable")
 
 
 class _Drawn:
@@ -34,28 +48,95 @@ def check_study(run: Run) -> None:
         raise BadData(f"{run.path} is a run of {run.study!r}; this needs one of fuzz or attack.")
 
 
-def failing_images(
-    run: Run, data: Dataset, which: Which = "attributable", inserted: Inserted = "unlabelled"
-) -> Dataset:
+class FailingImages:
     """The synthetic images of ``run``, a campaign on ``data``, that fail: those whose failure is the inserted object's
-    doing ("attributable"), or "all". ``inserted``: whether that object is annotated too; the paper leaves it out."""
-    rows = [row for row in Campaign.of(run).failing if row["attributable"] or which == "all"]
-    if not rows:
-        raise BadData("no case of this run fails in that way, so there is nothing to export.")
-    bench = rebuild(run, data).bench
+    doing ("attributable"), or "all". ``inserted``: whether that object is annotated too; the paper leaves it out.
+    ``hidden``: whether annotations that it hides are dropped, marked as crowds (which are neither to be found nor
+    wrong), or kept."""
 
-    def sample(i: int) -> Sample:
-        row = rows[i]
+    def __init__(self, run: Run, data: Dataset, which: Which, inserted: Inserted, hidden: Hidden) -> None:
+        campaign = Campaign.of(run)
+        self._flicker, self._data, self._inserted, self._hidden = campaign.how.count_flicker, data, inserted, hidden
+        rows = [row for row in campaign.failing if row["attributable"] or which == "all"]
+        if not rows:
+            raise BadData("no case of this run fails in that way, so there is nothing to export.")
+        self._rows = sorted(rows, key=lambda row: min(order(row, change) for change in self._failures(row)))
+        self._bench = rebuild(run, data).bench
+        self._covered = lru_cache(64)(self._share_covered)
+
+    def _failures(self, row: Row) -> list[Mapping[str, Any]]:
+        return counted(row, self._flicker)
+
+    def dataset(self) -> Dataset:
+        """The images, the worst first."""
+        data = self._data
+        spec = f"{data.spec} with inserted objects"
+        return Dataset(
+            spec, data.names, len(self._rows), self._sample,
+            fingerprint=data.fingerprint, category_ids=data.category_ids,
+        )  # fmt: skip
+
+    def about(self, i: int) -> dict[str, Any]:
+        """What image ``i`` shows, for its record: the ``case`` to replay, what was ``inserted``, each of its
+        ``failures`` with the box that was expected (``bbox`` x, y, width, height; of an extra detection its own), and
+        the annotations that are ``hidden``."""
+        row = self._rows[i]
+        insertion, failures = Insertion.of_row(row), self._failures(row)
+        boxes = xyxy_to_xywh(boxes_of(failures)).tolist()
+        own = {"label": row["label"], "bbox": [*insertion.at, *insertion.size]}
+        ids = np.asarray(self._bench.sample(insertion.image).truth.ids)
+        return {
+            "case": row["case"],
+            "background": row["image"],
+            "inserted": own,
+            "failures": [
+                {name: change[name] for name in _TOLD} | {"bbox": box}
+                for change, box in zip(failures, boxes, strict=True)
+            ],
+            "hidden": ids[self._covered(i) > HIDDEN].tolist(),
+        }
+
+    def _sample(self, i: int) -> Sample:
+        row = self._rows[i]
         insertion = Insertion.of_row(row)
-        background = bench.sample(insertion.image)
-        truth = background.truth
-        if inserted == "labelled" and row["label"] in data.names:
-            truth = _with(truth, insertion, data.names.index(row["label"]))
-        name, picture = f"fuzz-{row['case_index']:06d}.png", _Drawn(bench.picture(insertion))
+        background = self._bench.sample(insertion.image)
+        truth, hides = background.truth, self._covered(i) > HIDDEN
+        if self._hidden == "drop":
+            truth = truth[~hides]
+        elif self._hidden == "mark":
+            truth = replace(truth, crowd=np.asarray(truth.crowd) | hides)
+        if self._inserted == "labelled" and row["label"] in self._data.names:
+            truth = _with(truth, insertion, self._data.names.index(row["label"]))
+        name, picture = f"fuzz-{row['case_index']:06d}.png", _Drawn(self._bench.picture(insertion))
         return Sample(row["case"], picture, truth, background.width, background.height, i + 1, name)
 
-    spec = f"{data.spec} with inserted objects"
-    return Dataset(spec, data.names, len(rows), sample, fingerprint=data.fingerprint, category_ids=data.category_ids)
+    def _share_covered(self, i: int) -> Floats:
+        """Share ``[N]`` of each annotation's pixels, by its mask or else its box, that the inserted object hides."""
+        insertion = Insertion.of_row(self._rows[i])
+        sample = self._bench.sample(insertion.image)
+        pasted = np.zeros((sample.height, sample.width), dtype=np.bool_)
+        x0, y0, x1, y1 = insertion.box
+        pasted[y0:y1, x0:x1] = self._bench.shape(insertion)
+        truth = sample.truth
+        shares = np.zeros(len(truth))
+        for number, (left, top, right, bottom) in enumerate(np.rint(truth.boxes).astype(int).tolist()):
+            if truth.masks is not None and truth.masks.has(number):
+                under = pasted[truth.masks[number]]
+            else:
+                under = pasted[top:bottom, left:right]
+            shares[number] = under.mean() if under.size else 0.0
+        return shares
+
+
+def failing_images(
+    run: Run,
+    data: Dataset,
+    which: Which = "attributable",
+    inserted: Inserted = "unlabelled",
+    hidden: Hidden = "drop",
+) -> Dataset:
+    """The images of ``FailingImages`` as a data set."""
+    return FailingImages(run, data, which, inserted, hidden).dataset()
 
 
 def _with(truth: Truth, insertion: Insertion, label: int) -> Truth:

@@ -10,7 +10,7 @@ _PLACE = """struct_pack(inserted := label, box := [x, y, x + width, y + height],
 
 def ledger(run: Run) -> str:
     """One row per detection of ``score`` or more and insertion, one per extra detection, and a control row for each
-    change whose null control was asked: there the same happens, or what was detected is found."""
+    change whose null control was asked, by its first patch: there the same happens, or what was detected is found."""
     return f"""
         WITH clean AS (SELECT image, unnest(detections) AS d, generate_subscripts(detections, 1) AS place
             FROM rows WHERE phase = 'clean'),
@@ -36,8 +36,8 @@ def ledger(run: Run) -> str:
             FROM inserted JOIN changed USING (case_index) WHERE c.type = 'extra'
             UNION ALL BY NAME
             SELECT case_index, "case", image, true AS control, c.object AS object, c.label AS label, c.x0 AS x0,
-                c.y0 AS y0, c.x1 AS x1, c.y1 AS y1, CASE WHEN c."null" THEN c.type ELSE 'found' END AS outcome,
-                CASE WHEN c."null" THEN c.harm ELSE 'harmless' END AS harm, c.score AS score_before,
+                c.y0 AS y0, c.x1 AS x1, c.y1 AS y1, CASE WHEN c.patches[1] THEN c.type ELSE 'found' END AS outcome,
+                CASE WHEN c.patches[1] THEN c.harm ELSE 'harmless' END AS harm, c.score AS score_before,
                 false AS attributable, evidence, turn
-            FROM inserted JOIN changed USING (case_index) WHERE c."null" IS NOT NULL)
+            FROM inserted JOIN changed USING (case_index) WHERE c.patches IS NOT NULL)
         SELECT * EXCLUDE (case_index, turn), 'insertion' AS condition FROM told ORDER BY case_index, control, turn"""

@@ -7,18 +7,27 @@ from functools import cached_property
 from typing import Any
 
 from misdetect.engine.store import Run
+from misdetect.metrics.control import Control
 from misdetect.metrics.harm import HARMFUL
 from misdetect.studies.fuzz.failures import Key, Register, counted
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, SHRINKING
 from misdetect.studies.fuzz.settings import FuzzSettings
 
 Row = Mapping[str, Any]
+Order = tuple[bool, bool, bool, float, int]
+
+
+def order(row: Row, change: Mapping[str, Any]) -> Order:
+    """How bad ``change`` of ``row`` is, the worst first: the object's doing (or what would be if flicker could be
+    told), harmful, most score lost (or won, by an extra one); what is equal stays in the order of cases."""
+    lost = abs(change["score"] - change["after"])
+    return not change["attributable"], not change["cleared"], change["harm"] != HARMFUL, -lost, row["case_index"]
 
 
 @dataclass
 class Distinct:
-    """One failure: its ``key``, the ``row`` and ``change`` that show it best (the first attributable and harmful one,
-    else the first attributable, else the first), and in how many cases (``times``) it shows."""
+    """One failure: its ``key``, the ``row`` and ``change`` that show it best (attributable, then harmful, then most
+    score lost), and in how many cases (``times``) it shows."""
 
     key: Key
     row: Row
@@ -30,15 +39,17 @@ class Distinct:
         """Whether it is the inserted object's doing."""
         return bool(self.change["attributable"])
 
-    @property
-    def rank(self) -> tuple[bool, bool]:
-        """Better evidence comes first."""
-        return not self.attributable, self.change["harm"] != HARMFUL
+    def by_patches(self, control: Control) -> bool | None:
+        """Whether it is none that patches of texture make; ``None`` where that is not clear."""
+        seen = self.change["patches"]
+        if self.change["cleared"]:
+            return True
+        return False if seen and control.clear(len(seen), sum(seen)) is False else None
 
     @property
-    def order(self) -> tuple[bool, bool, float, int]:
-        """The worst failures come first: attributable, harmful, most score lost (or won, by an extra one)."""
-        return *self.rank, -abs(self.change["score"] - self.change["after"]), self.row["case_index"]
+    def order(self) -> Order:
+        """The worst failures, and the best evidence of each, come first."""
+        return order(self.row, self.change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +113,6 @@ def _distinct(insertions: Sequence[Row], count_flicker: bool) -> list[Distinct]:
             new, known = Distinct(key, row, change), found.get(key)
             if known is not None:
                 new.times = known.times = known.times + 1
-            if known is None or new.rank < known.rank:
+            if known is None or new.order < known.order:
                 found[key] = new
     return sorted(found.values(), key=lambda failure: failure.order)

@@ -4,7 +4,7 @@ A row holds everything that planning goes by, so that a resumed campaign plans t
 to draw and replay the case. Classes are named in rows and numbered where they are compared; ``Classes`` translates.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from misdetect.boxes import SIDES, boxes_of, sides
 from misdetect.detections import Detections
+from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Change
 
 CLEAN, INSERTION, RELOCATION, SHRINKING = PHASES = ("clean", "insertion", "relocation", "shrinking")
@@ -33,7 +34,8 @@ _change = [
     ("after", pa.float64()),
     ("flickers", pa.bool_()),
     ("counts", pa.bool_()),
-    ("null", pa.bool_()),
+    ("patches", pa.list_(pa.bool_())),  # of the null control: does each make the same failure? null: not asked
+    ("cleared", pa.bool_()),
     ("attributable", pa.bool_()),
     ("object", pa.int64()),
     ("effect", pa.string()),
@@ -49,6 +51,7 @@ SCHEMA = pa.schema(
         # of a background
         ("detections", pa.list_(pa.struct(_judged))),
         ("offers", pa.list_(pa.struct(_offer))),
+        ("least", pa.float64()),  # the lowest score that the detector is known to report
         ("differs", pa.bool_()),
         ("noise", pa.bool_()),
         # of an edit
@@ -176,15 +179,38 @@ class Classes:
         )
 
 
-def attribution(
-    changes: Sequence[Change], null: Sequence[Change] | None, again: Sequence[Change] | None = None
-) -> Iterable[dict[str, Any]]:
-    """What the controls say of each of ``changes``. ``null``: what the null control changed (``None``: it was not
-    asked); ``again``: what the same question changed when it was asked a second time."""
-    for change in changes:
-        shared = None if null is None else any(change.same_as(other) for other in null)
-        repeats = again is None or any(change.same_as(other) for other in again)
-        yield {
-            "null": shared,
-            "attributable": change.counts and not change.flickers and shared is False and repeats,
-        }
+@dataclass
+class Evidence:
+    """What is known of the ``changes`` of one insertion: ``patches``, of each change whether each patch of the null
+    control makes it too; ``again``: what the same question changed when it was asked a second time; ``told``: whether
+    the detector shows scores low enough to tell a failure from flicker."""
+
+    changes: Sequence[Change]
+    control: Control
+    told: bool
+    again: Sequence[Change] | None = None
+    patches: list[list[bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.patches = [[] for _ in self.changes]
+
+    def add(self, control: Sequence[Change]) -> None:
+        """Take down what one more patch changed."""
+        for change, seen in zip(self.changes, self.patches, strict=True):
+            seen.append(any(change.same_as(other) for other in control))
+
+    def holds(self, change: Change) -> bool:
+        """Whether ``change`` is a failure, does not flicker, and repeats where it was asked about again."""
+        repeats = self.again is None or any(change.same_as(other) for other in self.again)
+        return change.counts and not change.flickers and repeats
+
+    def cleared(self, number: int) -> bool | None:
+        """Whether change ``number`` is none that patches make; ``None`` as long as another patch may tell."""
+        seen = self.patches[number]
+        return self.control.clear(len(seen), sum(seen)) if seen else None
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """What a row keeps of each change. ``cleared``: it holds, and patches do not make it."""
+        for number, change in enumerate(self.changes):
+            real = self.holds(change) and self.cleared(number) is True
+            yield {"patches": self.patches[number] or None, "cleared": real, "attributable": real and self.told}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from misdetect.budget import Budget
 from misdetect.errors import BadSpec
+from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Oracle
 from misdetect.pools.pool import Pool
 from misdetect.protocols import Detector
@@ -64,8 +65,14 @@ class FuzzSettings(Running):
     """Detections whose top-left lies within so many pixels of the inserted object's are its own."""
     near: Annotated[Share, _RULES] = Oracle.near
     """IoU from which a box of the same class is the original, moved."""
-    queries: Annotated[Annotated[int, Range(3)] | None, RUNNING, _BUDGET] = None
-    """Ask at most N times, null controls included: at least a background, an insertion and its control."""
+    patches: Annotated[Count, _RULES] = Control.most
+    """Ask about a failure with so many patches of the background's texture, at most."""
+    chance: Annotated[float, _RULES, Range(0.01, 0.99)] = Control.chance
+    """It is the object's doing where a patch makes it with a chance below this."""
+    sure: Annotated[float, _RULES, Range(0.5, 0.999)] = Control.sure
+    """How probable that has to be."""
+    queries: Annotated[Annotated[int, Range(1)] | None, RUNNING, _BUDGET] = None
+    """Ask at most N times, null controls included."""
     usd: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
     """Spend at most so many dollars."""
     price: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
@@ -80,11 +87,27 @@ class FuzzSettings(Running):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.rules  # refuses what does not go together
+        least = 3 + self.control.fewest
+        if self.queries is not None and self.queries < least:
+            raise BadSpec(
+                f"queries should be at least {least}: a background, asked about twice, an insertion, and the "
+                f"{self.control.fewest} patches that it takes to clear a failure. Got {self.queries}."
+            )
 
     @property
     def rules(self) -> Oracle:
         """For ``metrics.metamorphic``."""
         return Oracle(self.score, self.iou, self.oracle == "strict", self.flicker, self.corner, self.near)
+
+    @property
+    def faint(self) -> tuple[float, float]:
+        """What lies below the first is firmly no detection."""
+        return self.rules.low, self.score
+
+    @property
+    def control(self) -> Control:
+        """For ``metrics.control``."""
+        return Control(self.patches, self.chance, self.sure)
 
     @property
     def allowed(self) -> int:
@@ -98,6 +121,11 @@ class FuzzSettings(Running):
         if self.usd is not None and price == 0:
             raise BadSpec("a budget in dollars (--usd) needs the price of one query: give --price as well.")
         return replace(super().settled(detector, out), price=price, reach=self.allowed)
+
+    @property
+    def limited(self) -> bool:
+        """A campaign counts what it asks, whatever limits it."""
+        return True
 
     def budget(self, out: Path) -> Budget:
         """Every query is counted, also where nothing limits them: ``cost`` in the document."""

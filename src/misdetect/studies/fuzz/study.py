@@ -26,6 +26,8 @@ from misdetect.studies.fuzz.workbench import Workbench
 
 TWICE = 5
 """Backgrounds that are asked about twice, to see whether the detector says the same again."""
+ENDLESS = 10**6
+"""What a campaign plans with where only time, or nothing, limits it."""
 _PER_BACKGROUND = 10
 """Without a number of backgrounds, a campaign uses one per so many queries."""
 
@@ -34,14 +36,21 @@ class FuzzStudy:
     """A campaign on ``opened`` with objects of ``pool``, for a detector with class ``names``.
 
     ``how.queries`` is what the first sitting plans with (``None``: all insertions of the strategy), ``most`` what this
-    one may plan with; a larger number goes on where the smaller ones ended. ``bench`` makes its pictures.
+    one may plan with; a larger number goes on where the smaller ones ended. ``shown_from``: the lowest score that the
+    detector reports, where that is certain. ``bench`` makes its pictures.
     """
 
     name = "fuzz"
     schema: pa.Schema = SCHEMA
 
     def __init__(
-        self, opened: Opened, pool: Pool, names: Sequence[str], how: FuzzSettings, most: int | None = None
+        self,
+        opened: Opened,
+        pool: Pool,
+        names: Sequence[str],
+        how: FuzzSettings,
+        most: int | None = None,
+        shown_from: float | None = None,
     ) -> None:
         if not len(pool):
             raise BadData(f"the pool {pool.found_at} is empty, so there is nothing to insert; relax its limits.")
@@ -51,8 +60,9 @@ class FuzzStudy:
                 f"{', '.join(pool.labels[:4])}, the detector knows {', '.join(names[:4])}."
             )
         self.how = replace(how, reach=how.allowed)
-        self.bench = Workbench(opened, pool, names, self.how)
-        self._most, self._planned = most, 0
+        self.bench = Workbench(opened, pool, names, self.how, shown_from)
+        self._most, self._planned, self._asked = most, 0, 0
+        self._looked: list[int] = []
         self._rows: dict[int, list[Row]] = {}
         self._planner: Planner | None = None
 
@@ -70,9 +80,9 @@ class FuzzStudy:
         own = {"queries": self.how.queries, "pool": pool.found_at, "pool_fingerprint": pool.fingerprint}
         return self.how.document() | own
 
-    def backgrounds(self) -> list[int]:
-        """Images that are used, at random."""
-        wanted, queries = self.how.backgrounds, self.how.queries
+    def backgrounds(self, queries: int | None) -> list[int]:
+        """Images that are used with so many queries, at random; more queries add to those of fewer."""
+        wanted = self.how.backgrounds
         if wanted is None and queries is not None:
             wanted = max(1, queries // _PER_BACKGROUND)
         order = np.random.default_rng([self.how.seed, 4]).permutation(len(self.data))
@@ -80,25 +90,36 @@ class FuzzStudy:
 
     def __len__(self) -> int:
         """Cases planned so far; more come as they are planned."""
-        return max(len(self.backgrounds()), self._planned)
+        return max(len(self.backgrounds(self.how.queries)), self._planned)
+
+    def progress(self) -> tuple[int, int]:
+        """Questions answered, and how many the campaign may ask; 0 where nothing, or only time, limits them."""
+        limit = max((n for n in (self.how.queries, self._most) if n is not None), default=ENDLESS)
+        return self._asked, limit if limit < ENDLESS else 0
 
     def learn(self, index: int, rows: list[Row]) -> None:
         """Take in the rows of a case that is done."""
         self._rows[index] = rows
+        self._asked += sum(row["queries"] for row in rows)
 
     def cases(self) -> Iterator[Case | None]:
         """Backgrounds first, then round after round."""
-        chosen = self.backgrounds()
-        yield from (Case(i, f"clean/{image}", Look(image, i < TWICE)) for i, image in enumerate(chosen))
-        clean = [row for _, row in (yield from self._wait(range(len(chosen))))]
-        self._planned = len(chosen)
-        score, classes = self.how.score, self.bench.classes
-        usable = [row for row in clean if any(d["score"] >= score for d in row["detections"])]
-        backgrounds = [Background.of_row(row, score, classes) for row in usable]
-        self._check(len(chosen), backgrounds)
-        noisy, spent = any(row["differs"] for row in clean), sum(row["queries"] for row in clean)
-        self._planner = Planner(backgrounds, self.how, classes, spent, noisy, self._budgets())
-        yield from self._planner.rounds(lambda tasks: self._hand_out(tasks, noisy), self._wait)
+        budgets = self._budgets()
+        planner = self._planner = Planner(self.how, self.bench.classes, budgets)
+        planner.look((yield from self._look(budgets[0])))
+        self._check(len(self._looked), list(planner.backgrounds.values()))
+        yield from planner.rounds(self._look, self._hand_out, self._wait)
+
+    def _look(self, queries: int | None) -> "Generator[Case | None, None, list[Row]]":
+        """Yield the backgrounds that so many queries add; returns their rows."""
+        first, known = self._planned, len(self._looked)
+        self._looked = self.backgrounds(queries)
+        budget = queries if first else None  # the first ones belong to every budget
+        new = list(enumerate(self._looked))[known:]
+        self._planned += len(new)
+        for index, (i, image) in enumerate(new, first):
+            yield Case(index, f"clean/{image}", Look(image, i < TWICE, budget))
+        return [row for _, row in (yield from self._wait(range(first, self._planned)))]
 
     def _check(self, chosen: int, backgrounds: list[Background]) -> None:
         """Refuse a campaign that could not insert anything, or break nothing."""
@@ -124,14 +145,14 @@ class FuzzStudy:
         larger = self._most is not None and self._most > max(seen | {first})
         return [*budgets, self._most] if larger else budgets
 
-    def _hand_out(self, tasks: list[Task], noisy: bool) -> "Generator[Case, None, range]":
+    def _hand_out(self, tasks: list[Task]) -> "Generator[Case, None, range]":
         """Yield the cases of a round; returns their indices."""
-        first = self._planned
+        first, plan = self._planned, self._planner
         self._planned += len(tasks)
-        assert self._planner is not None
+        assert plan is not None
         for i, task in enumerate(tasks, first):
-            background = self._planner.backgrounds[task.insertion.image]
-            yield Case(i, f"{task.phase}/{i}", content_of(task, background, self._kept(task), noisy))
+            background = plan.backgrounds[task.insertion.image]
+            yield Case(i, f"{task.phase}/{i}", content_of(task, background, self._kept(task), plan.noisy, plan.told))
         return range(first, self._planned)
 
     def _wait(self, indices: range) -> "Generator[None, None, list[tuple[int, Row]]]":

@@ -2,12 +2,13 @@
 truth. It travels to workers; each opens the data for itself. What is inserted where is not decided here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from misdetect.boxes import Bools
 from misdetect.compose.fade import Faded
 from misdetect.compose.naturalness import Naturalness
 from misdetect.compose.paste import Paste, resized
@@ -25,14 +26,25 @@ from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.truth import Judge
 
 _OPEN = 64
+_DRAWS = 200
+"""Places drawn for the patches of a null control; each is used once."""
 _KEPT = 64 << 20
 """Bytes of histograms of backgrounds that are kept, for naturalness: about a hundred photos, or two of a camera."""
 
 
 class Workbench:
-    """The images of ``opened``, the objects of ``pool`` and a detector with class ``names``, as ``how`` has it."""
+    """The images of ``opened``, the objects of ``pool`` and a detector with class ``names``, which is known to report
+    scores ``shown_from`` on (``None``: not known), as ``how`` has it."""
 
-    def __init__(self, opened: Opened, pool: Pool, names: Sequence[str], how: FuzzSettings) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        pool: Pool,
+        names: Sequence[str],
+        how: FuzzSettings,
+        shown_from: float | None = None,
+    ) -> None:
+        self.shown_from = () if shown_from is None else (shown_from,)
         self._opened, self.pool, self.classes, self.how = opened, pool, Classes(names), how
         self._similarity = Similarity(pool, how.embedding)
         self._together = self._companions() if how.allowed >= 2 else {}
@@ -86,18 +98,27 @@ class Workbench:
         """Who knows what is really in an image."""
         return Judge(self.sample(image).truth, self.joined, self.how.iou)
 
+    def shape(self, insertion: Insertion) -> Bools:
+        """Which pixels ``[height, width]`` of its box the object covers."""
+        return self._cutout(insertion.cutout, insertion.size).mask
+
     def picture(self, insertion: Insertion) -> Paste | Faded:
         """The synthetic image."""
         cutout = self._cutout(insertion.cutout, insertion.size)
         paste = Paste(self.sample(insertion.image), cutout, insertion.at)
         return paste if insertion.opacity == 1 else Faded(paste, insertion.opacity)
 
-    def control(self, insertion: Insertion) -> Paste:
-        """Its null control: the same shape at the same place with pixels from elsewhere in the background."""
+    def controls(self, insertion: Insertion) -> Iterator[Paste]:
+        """Its null controls: the same shape at the same place with pixels from elsewhere in the background, each from
+        another place there; an object so large that there is only one other place has only one."""
         sample, shape = self.sample(insertion.image), self._cutout(insertion.cutout, insertion.size)
         generator = np.random.default_rng([self.how.seed, 7, insertion.image, *insertion.at, *insertion.size])
-        corner = elsewhere(sample.width, sample.height, insertion.box, generator)
-        return Paste(sample, texture(sample, shape, corner), insertion.at)
+        used = set[tuple[int, int]]()
+        for _ in range(_DRAWS):
+            corner = elsewhere(sample.width, sample.height, insertion.box, generator)
+            if corner not in used:
+                used.add(corner)
+                yield Paste(sample, texture(sample, shape, corner), insertion.at)
 
     def _make_cutout(self, index: int, size: tuple[int, int]) -> Cutout:
         return resized(self.pool[index], size)

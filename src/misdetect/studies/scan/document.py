@@ -39,7 +39,13 @@ def document(run: Run) -> dict[str, Any]:
     }
     if not _common_classes(run):  # then no change is harmful, but none is harmless either
         found["harm"] = None
-    return {**found, "notes": _notes(found, how, _common_classes(run))}
+    notes = _notes(found, how, _common_classes(run))
+    if phenomena.hides_faint(run, how.faint[0]):
+        notes.append(
+            f"What was lost never left a score of {how.faint[0]:g} or less behind: the detector may hide such scores, "
+            "and then flicker cannot be told from loss; have it report them, or put --score above its own threshold."
+        )
+    return {**found, "notes": notes}
 
 
 def _common_classes(run: Run) -> bool:

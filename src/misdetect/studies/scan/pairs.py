@@ -64,6 +64,10 @@ def candidates(data: Dataset, seed: int) -> list[int]:
     return [int(i) for i in np.random.default_rng([seed, 1]).permutation(len(data))]
 
 
+_FRUITLESS = 100
+"""How often every background is tried in vain before no more pairs are expected."""
+
+
 def choose_pairs(
     data: Dataset,
     count: int,
@@ -84,7 +88,10 @@ def choose_pairs(
     generator, sizes = np.random.default_rng([seed, 2]), sizes or Sizes()
     pairs: list[Pair] = []
     barren: set[int] = set()
+    last = 0
     for turn in range(count * len(backgrounds)):
+        if turn - last > _FRUITLESS * len(backgrounds):  # all there is was drawn
+            break
         background = backgrounds[turn % len(backgrounds)]
         if background in barren:
             continue
@@ -93,6 +100,7 @@ def choose_pairs(
             barren.add(background)
         elif pair not in pairs:
             pairs.append(pair)
+            last = turn
         if len(pairs) == count or len(barren) == len(backgrounds):
             break
     if not pairs:

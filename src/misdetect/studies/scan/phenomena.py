@@ -78,12 +78,14 @@ def outcomes(run: Run) -> dict[str, Any]:
 def effects(run: Run) -> dict[str, Any]:
     """What the changes that do not flicker mean against the truth: by condition the effects and the harms, in percent
     of originals times positions (what comes up by itself is counted against the same whole)."""
-    whole = run.query("SELECT condition, sum(weight * len(objects)) AS whole FROM rows GROUP BY condition").to_pylist()
+    whole = run.query(
+        "SELECT condition, sum(weight * len(objects)) AS whole FROM rows GROUP BY condition ORDER BY condition DESC"
+    ).to_pylist()
     table = run.query(
         "SELECT condition, change.effect AS effect, change.harm AS harm, sum(weight) AS weight FROM ("
         "SELECT condition, weight, unnest([{'effect': o.effect, 'harm': o.harm, 'flicker': o.flicker} FOR o IN objects]"
         " || [{'effect': n.effect, 'harm': n.harm, 'flicker': n.flicker} FOR n IN new]) AS change FROM rows) "
-        "WHERE change.harm IS NOT NULL AND NOT change.flicker GROUP BY ALL"
+        "WHERE change.harm IS NOT NULL AND NOT change.flicker GROUP BY ALL ORDER BY ALL"
     ).to_pylist()
 
     def shares(column: str, names: Sequence[str], condition: str, among: float | None) -> dict[str, float | None]:
@@ -97,6 +99,20 @@ def effects(run: Run) -> dict[str, Any]:
         key: {row["condition"]: shares(column, names, row["condition"], row["whole"]) for row in whole}
         for key, column, names in (("effects", "effect", EFFECTS), ("harms", "harm", HARMS))
     }
+
+
+def hides_faint(run: Run, faint: float) -> bool:
+    """Whether originals were lost and not one left a score of up to ``faint`` behind: then the detector may hide what
+    is faint, unless its inside is open and its own threshold lower."""
+    seen = run.query(
+        "SELECT count(*) FILTER (o.outcome = 'lost' AND o.score_left = 0) AS gone, "
+        "count(*) FILTER (o.score_left > 0 AND o.score_left <= ?) AS faint "
+        "FROM (SELECT unnest(objects) AS o FROM rows)",
+        [faint],
+    ).to_pylist()[0]
+    own = run.about.get("detector_settings", {}).get("score")
+    known = bool(run.settings.get("trace")) and isinstance(own, int | float) and own <= faint
+    return seen["gone"] > 0 and not seen["faint"] and not known
 
 
 def over_distance(run: Run) -> dict[str, Any]:
@@ -113,7 +129,8 @@ def over_distance(run: Run) -> dict[str, Any]:
         f"sum(weight * ({changed} AND o.flicker)::int) / sum(weight) AS flicker, "
         "sum(weight * (o.outcome = 'moved')::int) / sum(weight) AS moved, "
         f"max(o.distance) FILTER (WHERE {changed} AND NOT o.flicker) AS farthest "
-        "FROM (SELECT condition, width, height, weight, unnest(objects) AS o FROM rows) GROUP BY ALL ORDER BY bin"
+        "FROM (SELECT condition, width, height, weight, unnest(objects) AS o FROM rows) GROUP BY ALL "
+        "ORDER BY bin, condition DESC"
     ).to_pylist()
     bins = []
     for bin in sorted({row["bin"] for row in table}):

@@ -89,6 +89,11 @@ class ScanSettings(Running):
         return Rules(self.score, self.own, self.margin, self.kept_iou, self.same_iou, self.on_t_iou)
 
     @property
+    def faint(self) -> tuple[float, float]:
+        """What lies below the first is firmly no detection."""
+        return self.score - self.margin, self.score
+
+    @property
     def wanted(self) -> int:
         """How many pairs that makes: named by hand, there is one."""
         return 1 if self.image is not None and (self.object is not None or self.same_image) else self.pairs

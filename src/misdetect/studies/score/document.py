@@ -4,6 +4,7 @@ from typing import Any
 
 from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
+from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.scoring import Score, score
 from misdetect.studies.contract import Headline
 from misdetect.studies.score.rows import COLUMNS, columns_of
@@ -52,6 +53,8 @@ def sentences(document: dict[str, Any]) -> list[str]:
     where = f"{counts['detections']} detections of {counts['objects']} objects on {counts['images']} images"
     if ap["AP"] is None:
         return [f"{where}: nothing is annotated here.", *document["notes"]]
+    if document["degenerate"] is not None:
+        return [sentence(document["degenerate"], counts["images"]), f"{where}."]
     found = [f"AP {ap['AP']:.3f}, AP50 {ap['AP50']:.3f}, AR {ap['AR100']:.3f}: {where}."]
     errors = {name: document["tide"][name] for name in ("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss")}
     ranked = sorted(errors.items(), key=lambda item: -item[1])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from misdetect.data.dataset import Dataset
-from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results, results_of
+from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results, results_in_pieces
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.picture import digest
@@ -56,6 +56,6 @@ class Predictions:
             )
         detector = run.about["identity"]["detector"]
         fingerprint = digest(run.about["id"], sorted(run.failed()))
-        results = results_of(list(coco_results(run, data)), run.path, fingerprint)
+        results = results_in_pieces(coco_results(run, data), run.path, fingerprint)
         stored = StoredPredictions(results, spec=detector["spec"] or "")
         return cls(detector["spec"], fingerprint, tuple(detector["names"]), stored)

@@ -55,11 +55,39 @@ def hallucinations(looked: Looked) -> list[Hallucination]:
     return made
 
 
-class Context:
-    """The edits of one image ``looked`` at, with donors from ``data``."""
+class Donors:
+    """Where parts are missing, what is to be seen instead: lent by other images of ``data``, by ``seed``."""
 
-    def __init__(self, looked: Looked, data: Dataset, survey: Survey, to_data: Ints) -> None:
-        self.looked, self.how, self.data, self.survey, self.to_data = looked, looked.how, data, survey, to_data
+    def __init__(self, data: Dataset, survey: Survey, seed: int) -> None:
+        self._data, self._survey, self._seed = data, survey, seed
+        self._lent: dict[tuple[int, int], Cutout] = {}
+
+    def patch(self, looked: Looked, label: int) -> Cutout | None:
+        """The pixels where another image misses part ``label`` too, by seed, image and part; ``None`` if none does."""
+        others = self._survey.donors(label, looked.place)
+        if not others:
+            return None
+        thrown = int(digest("donor", self._seed, looked.sample.id, label)[:12], 16)
+        place = others[thrown % len(others)]
+        if (place, label) not in self._lent:
+            self._lent[place, label] = self._cut(place, label)
+        return self._lent[place, label]
+
+    def _cut(self, place: int, label: int) -> Cutout:
+        sample = self._data[place]
+        x0, y0, x1, y1 = sample.truth.boxes[int(np.flatnonzero(sample.truth.labels == label)[0])]
+        left, top = min(max(int(x0), 0), sample.width - 1), min(max(int(y0), 0), sample.height - 1)
+        crop = drawn_once(sample)[top : max(int(np.ceil(y1)), top + 1), left : max(int(np.ceil(x1)), left + 1)]
+        rgba = np.full((*crop.shape[:2], 4), 255, np.uint8)
+        rgba[:, :, :3] = crop
+        return Cutout(rgba, "", sample=sample.id)
+
+
+class Context:
+    """The edits of one image ``looked`` at, with what ``donors`` lend."""
+
+    def __init__(self, looked: Looked, donors: Donors, to_data: Ints) -> None:
+        self.looked, self.how, self.donors, self.to_data = looked, looked.how, donors, to_data
         self.width, self.height = looked.sample.width, looked.sample.height
 
     def rows(self) -> Generator[Any, Any, list[dict[str, Any]]]:
@@ -96,14 +124,20 @@ class Context:
         if mask.any():
             views[COVERED] = Covered(sample, mask, self.how.filling)
             views[CONTROL] = Covered(sample, self._elsewhere(mask, region), self.how.filling)
-        donor = self.donor(each)
-        if donor is not None:
-            views[PATCHED] = self._patched(region, int(self.looked.labels[each.part]), donor)
+        patch = self.patch(each)
+        if patch is not None:
+            views[PATCHED] = Paste(sample, patch, region[:2], (region[2] - region[0], region[3] - region[1]))
         return views
+
+    def box(self, each: Hallucination) -> Floats:
+        """The hallucinated box ``[4]``; without localisation, where detections have no place, the likely one."""
+        likely = self.how.missing_iou == 0
+        box: Floats = self.looked.truth.boxes[each.part] if likely else self.looked.found.boxes[each.detection]
+        return box
 
     def region(self, each: Hallucination) -> tuple[int, int, int, int]:
         """The hallucinated box in whole pixels, inside the image."""
-        x0, y0, x1, y1 = self.looked.found.boxes[each.detection].tolist()
+        x0, y0, x1, y1 = self.box(each).tolist()
         left, top = min(max(int(np.floor(x0)), 0), self.width - 1), min(max(int(np.floor(y0)), 0), self.height - 1)
         right, bottom = (
             max(min(int(np.ceil(x1)), self.width), left + 1),
@@ -114,7 +148,7 @@ class Context:
     def near(self, each: Hallucination) -> Ints:
         """Rows of the present parts that are neighbours of a hallucination."""
         reach = self.how.reach * float(np.hypot(self.width, self.height))
-        distance = gaps(self.looked.truth.boxes, self.looked.found.boxes[each.detection][None])[:, 0]
+        distance = gaps(self.looked.truth.boxes, self.box(each)[None])[:, 0]
         return np.flatnonzero(self.looked.present & (distance <= reach))
 
     def neighbours(self, each: Hallucination) -> Bools:
@@ -169,27 +203,9 @@ class Context:
         moved[y0:y1, x0:x1] = False
         return moved
 
-    def donor(self, each: Hallucination) -> int | None:
-        """Another image in which the same part is missing, by seed, image and part."""
-        label = int(self.looked.labels[each.part])
-        others = self.survey.donors(label, self.looked.place)
-        if not others:
-            return None
-        thrown = int(digest("donor", self.how.seed, self.looked.sample.id, label)[:12], 16)
-        return others[thrown % len(others)]
-
-    def _patched(self, region: tuple[int, int, int, int], label: int, donor: int) -> Paste:
-        """The pixels in the hallucinated box replaced by those where ``donor`` misses the same part."""
-        sample = self.data[donor]
-        row = int(np.flatnonzero(sample.truth.labels == label)[0])
-        pixels = drawn_once(sample)
-        x0, y0, x1, y1 = sample.truth.boxes[row]
-        left, top = min(max(int(x0), 0), sample.width - 1), min(max(int(y0), 0), sample.height - 1)
-        crop = pixels[top : max(int(np.ceil(y1)), top + 1), left : max(int(np.ceil(x1)), left + 1)]
-        rgba = np.full((*crop.shape[:2], 4), 255, np.uint8)
-        rgba[:, :, :3] = crop
-        size = region[2] - region[0], region[3] - region[1]
-        return Paste(self.looked.sample, Cutout(rgba, "", sample=sample.id), region[:2], size)
+    def patch(self, each: Hallucination) -> Cutout | None:
+        """What another image shows where it misses the same part."""
+        return self.donors.patch(self.looked, int(self.looked.labels[each.part]))
 
     @cached_property
     def moved(self) -> Moved:
@@ -216,7 +232,7 @@ class Context:
         self, each: Hallucination, views: dict[str, Picture], told: dict[str, Detections], shared: dict[str, Detections]
     ) -> dict[str, Any]:
         """The row of a hallucination: what is left of it under each edit, and the cause."""
-        looked, before = self.looked, self.looked.found.boxes[each.detection]
+        looked, before = self.looked, self.box(each)
         label, score = int(looked.labels[each.part]), float(looked.found.scores[each.detection])
         after: dict[str, float | None] = {name: self._best(told[name], label, before) for name in views}
         stayed: dict[str, float | None] = {}
@@ -224,7 +240,7 @@ class Context:
             after[name], stayed[name] = self._followed(shared[name], label, before, picture)
         cause, reason = cause_of(score, after, stayed[MOVED], self.how.score)
         _, overlap = looked.partners
-        donor = self.donor(each)
+        patch = self.patch(each)
         return {
             **looked.own(),
             "kind": HALLUCINATION,
@@ -241,7 +257,7 @@ class Context:
             "cause": cause,
             "reason": reason,
             "neighbours": len(self.near(each)),
-            "donor": None if donor is None else self.data[donor].id,
+            "donor": None if patch is None else patch.sample,
             "dx": self.moved.by[0],
             "dy": self.moved.by[1],
         }

@@ -20,7 +20,7 @@ from misdetect.errors import BadData
 from misdetect.labels import Joined
 from misdetect.protocols import Detector
 from misdetect.studies.score.predictions import Predictions
-from misdetect.studies.verify.context import Context, translated
+from misdetect.studies.verify.context import Context, Donors, translated
 from misdetect.studies.verify.rows import SCHEMA, Looked
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import survey
@@ -52,12 +52,17 @@ class VerifyStudy:
         return self.how.document()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "joined"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("joined", "donors")}
 
     @cached_property
     def joined(self) -> Joined:
         """The detector's classes and the data's."""
         return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
+
+    @cached_property
+    def donors(self) -> Donors:
+        """Who lends pixels where parts are missing."""
+        return Donors(self.data, self.survey, self.how.seed)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -76,8 +81,7 @@ class VerifyStudy:
         looked = Looked(case.index, sample, self.data.names, self.joined.to_detector, found, self.how)
         rows = looked.rows()
         if self.how.context:
-            context = Context(looked, self.data, self.survey, self.joined.to_data)
-            rows += yield from context.rows()
+            rows += yield from Context(looked, self.donors, self.joined.to_data).rows()
         return rows
 
 

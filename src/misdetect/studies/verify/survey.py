@@ -20,6 +20,8 @@ from misdetect.studies.verify.settings import VerifySettings
 PRESENT, MISSING = "present", "missing"
 WHY = ("crowd", "ignored-state", "unknown-class", "no-box")
 """Why a part is not counted."""
+DONORS = 8
+"""Images per part whose pixels are lent: each has to be read, and a few say as much as many."""
 
 
 def groups(truth: Truth, known: Bools, how: VerifySettings) -> list[str]:
@@ -41,8 +43,10 @@ class Survey:
     missing: dict[int, list[int]] = field(default_factory=dict)
 
     def donors(self, label: int, image: int) -> list[int]:
-        """Other images in which part ``label`` is missing too."""
-        return [other for other in self.missing.get(label, ()) if other != image]
+        """Other images in which part ``label`` is missing too: a few, spread over the data, that serve everybody."""
+        every = self.missing.get(label, [])
+        few = every[:: -(-len(every) // DONORS) or 1]
+        return [other for other in few if other != image] or [other for other in every if other != image]
 
 
 def survey(data: Dataset, to_detector: Ints, how: VerifySettings) -> Survey:

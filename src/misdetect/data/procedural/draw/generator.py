@@ -28,6 +28,7 @@ _REMEMBERED = 48
 _IDS = 100
 """Each image has this many object ids to itself."""
 _SIZES = (32, 2048)
+_MOST = 10**9
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def load(kind: Kind, spec: Spec) -> Dataset:
     spec.finish()
     if not _SIZES[0] <= size <= _SIZES[1]:
         raise BadSpec(f"{spec.text!r}: size={size} should be from {_SIZES[0]} to {_SIZES[1]} pixels.")
-    if seed < 0 or count < 1:
-        wrong = f"seed={seed} should be 0 or more" if seed < 0 else f"count={count} should be 1 or more"
+    if seed < 0 or not 1 <= count <= _MOST:
+        wrong = f"seed={seed} should be 0 or more" if seed < 0 else f"count={count} should be from 1 to {_MOST}"
         raise BadSpec(f"{spec.text!r}: {wrong}.")
     generator = Generator(kind, split, seed, size)
     fingerprint = digest(kind.name, kind.version, split, seed, size, count)

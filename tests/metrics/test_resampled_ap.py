@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from misdetect.metrics.ap import average_precision
-from misdetect.metrics.ap_intervals import ap_of_draws, resampled_ap
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.metrics.paired import ap_of_draws, resampled_ap
 
 
 def world(seed, images=7, classes=3, crowds=True):

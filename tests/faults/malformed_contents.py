@@ -1,206 +1,19 @@
-"""What lies where a file should be: pipes, sockets, devices, loops, giants; and files that are not what they say.
-
-Broken images, YAML and XML that grow or go deep, and weights that would run code.
-"""
+"""Files that are not what they say: broken images, YAML and XML that grow or go deep, weights that would run code."""
 
 import io
 import os
 import pickle
-import socket
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from malformed_case import Case, Said
-from malformed_formats import (
-    VOC,
-    bikes_document,
-    bikes_spec,
-    coco,
-    coco_document,
-    photo,
-    score_command,
-    yolo_folder,
-)
+from malformed_world import coco, coco_document, detect_command, photos, yolo_folder
 from PIL import Image
 
-Put = Callable[[Path], object]
-MINE = """
-class Mine:
-    names = ["dog", "cat"]
-    def detect(self, images):
-        return [([[4, 6, 24, 30]], [0.9], [0]) for image in images]
-"""
 
-
-def _socket(path: Path) -> None:
-    here = os.getcwd()
-    os.chdir(path.parent)  # a socket's path is short
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
-    finally:
-        os.chdir(here)
-
-
-def _giant(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(64 << 30)
-
-
-SPECIAL: dict[str, Put] = {
-    "a pipe": os.mkfifo,
-    "a socket": _socket,
-    "an endless device": lambda path: path.symlink_to("/dev/zero"),
-    "a device that is full": lambda path: path.symlink_to("/dev/full"),
-    "a folder": Path.mkdir,
-    "a link to itself": lambda path: path.symlink_to(path.name),
-    "a link to nothing": lambda path: path.symlink_to("nowhere"),
-    "nothing": lambda path: None,
-    "an empty file": Path.touch,
-    "a file of 64 GB": _giant,
-    "a process's memory": lambda path: path.symlink_to("/proc/self/mem"),
-}
-
-
-def mine(folder: Path) -> str:
-    (folder / "mine.py").write_text(MINE)
-    return f"python:{folder / 'mine.py'}:Mine"
-
-
-def replaced(path: Path, put: Put) -> None:
-    """``put`` something in the place of ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        for left in sorted(path.rglob("*"), reverse=True):
-            left.rmdir() if left.is_dir() else left.unlink()
-        path.rmdir()
-    path.unlink(missing_ok=True)
-    put(path)
-
-
-def _detect(folder: Path, data: str, detector: str | None = None) -> list[str]:
-    out = ["--out", str(folder / "out.json"), "--no-cache"]
-    return ["detect", "--detector", detector or mine(folder), "--data", data, *out]
-
-
-def _voc(folder: Path) -> str:
-    photo(folder / "JPEGImages" / "1.png")
-    (folder / "Annotations").mkdir()
-    (folder / "ImageSets" / "Main").mkdir(parents=True)
-    (folder / "ImageSets" / "Main" / "val.txt").write_text("1\n")
-    (folder / "Annotations" / "1.xml").write_text(VOC % ("1.png", 64, 48, "dog", 0, 4, 6, 40, 30))
-    return f"voc:{folder}"
-
-
-def _photos(folder: Path) -> str:
-    for i in range(3):
-        photo(folder / "photos" / f"{i}.png")
-    return f"folder:{folder / 'photos'}"
-
-
-def _yolo_list(folder: Path) -> str:
-    settings = {"names": ["dog", "cat"], "val": "val.txt"}
-    spec = yolo_folder(folder, settings=settings)
-    (folder / "val.txt").write_text("images/1.png\n")
-    return spec
-
-
-def _endpoint(folder: Path) -> str:
-    return f"http://127.0.0.1:9/,format=roboflow,names={folder / 'names.txt'}"
-
-
-def _predictions(folder: Path) -> list[str]:
-    made = score_command(folder, [])
-    made[-1] = f"predictions:{made[-1]},truth={folder / 'truth.json'}"
-    return made
-
-
-Place = tuple[str, Callable[[Path], list[str]], set[str]]
-_UNREAD = set(SPECIAL)
-_ABSENT = {"nothing", "a link to nothing"}
-_REPLACED = {*_ABSENT, "an empty file", "a file of 64 GB", "a process's memory"}
-"""Where a file is to be written: a link itself is replaced, never what it leads to."""
-PLACES: dict[str, Place] = {
-    # by name: which file, the command, and with what in its place the command still succeeds
-    "coco": ("instances.json", lambda f: ["data", coco(f, coco_document())], set()),
-    "coco, an image, looked at": ("images/1.png", lambda f: ["data", coco(f, coco_document())], _UNREAD),
-    "coco, an image, asked about": ("images/1.png", lambda f: _detect(f, coco(f, coco_document())), _UNREAD),
-    "coco, an image, copied": (
-        "images/1.png",
-        lambda f: ["data", coco(f, coco_document()), "--out", str(f / "copied")],
-        {"an empty file"},
-    ),
-    "coco, images=": ("images", lambda f: ["data", f"{coco(f, coco_document())},images={f / 'images'}"], _UNREAD),
-    "voc, a folder": ("Annotations", lambda f: ["data", _voc(f)], set()),
-    "voc, an annotation": ("Annotations/1.xml", lambda f: ["data", _voc(f)], set()),
-    "voc, an image": ("JPEGImages/1.png", lambda f: ["data", _voc(f)], _UNREAD),
-    "voc, a list": ("ImageSets/Main/val.txt", lambda f: ["data", _voc(f) + ",split=val"], set()),
-    "yolo": ("data.yaml", lambda f: ["data", yolo_folder(f)], set()),
-    "yolo, labels": ("labels/1.txt", lambda f: ["data", yolo_folder(f)], {*_ABSENT, "an empty file"}),
-    "yolo, an image": ("images/1.png", lambda f: ["data", yolo_folder(f)], _UNREAD - {"nothing", "a folder"}),
-    "yolo, a list": ("val.txt", lambda f: ["data", _yolo_list(f)], set()),
-    "delftbikes": ("bikes.json", lambda f: ["data", bikes_spec(f, bikes_document())], set()),
-    "folder": ("photos", lambda f: ["data", _photos(f)], set()),
-    "folder, an image": ("photos/1.png", lambda f: ["data", _photos(f)], _UNREAD),
-    "folder, an image, asked about": ("photos/1.png", lambda f: _detect(f, _photos(f)), _UNREAD),
-    "results": ("results.json", lambda f: score_command(f, []), set()),
-    "results, truth=": ("truth.json", _predictions, set()),
-    "names of an endpoint": ("names.txt", lambda f: _detect(f, _photos(f), _endpoint(f)), set()),
-    "onnx": ("m.onnx", lambda f: _detect(f, _photos(f), f"onnx:{f}/m.onnx,decoder=yolov8,names=coco"), set()),
-    "yolox": ("m.pth", lambda f: _detect(f, _photos(f), f"yolox:{f}/m.pth"), set()),
-    "zoo, weights=": ("m.safetensors", lambda f: _detect(f, _photos(f), f"zoo:yolox,weights={f}/m.safetensors"), set()),
-    "hf": ("model", lambda f: _detect(f, _photos(f), f"hf:{f}/model"), set()),
-    "hf, its configuration": ("model/config.json", lambda f: _detect(f, _photos(f), f"hf:{f}/model"), set()),
-    "python": ("other.py", lambda f: _detect(f, _photos(f), f"python:{f}/other.py:Mine"), set()),
-    "show": ("run", lambda f: ["show", str(f / "run")], set()),
-    "show, run.json": ("run/run.json", lambda f: ["show", str(f / "run")], set()),
-    "ledger": ("run/run.json", lambda f: ["ledger", str(f / "run")], set()),
-    "replay": ("run/run.json", lambda f: ["replay", str(f / "run"), "0"], set()),
-    "compare": ("run", lambda f: ["compare", str(f / "run"), str(f / "run")], set()),
-    "compare, run.json": ("run/run.json", lambda f: ["compare", str(f / "run"), str(f / "run")], set()),
-    "fuzz --pool": (
-        "pool/pool.json",
-        lambda f: ["fuzz", "--detector", mine(f), "--data", coco(f, coco_document()), "--pool", str(f / "pool")],
-        set(),
-    ),
-    "detect --out": ("out.json", lambda f: _detect(f, _photos(f)), _REPLACED),
-    "data --out": ("made", lambda f: ["data", _photos(f), "--out", str(f / "made")], {"nothing", "a folder"}),
-    "explain --out": (
-        "made",
-        lambda f: ["explain", "--detector", mine(f), "--data", coco(f, coco_document()), "--out", str(f / "made")],
-        {"nothing", "a folder"},
-    ),
-    "score --rows": (
-        "rows.csv",
-        lambda f: [*score_command(f, []), "--rows", str(f / "rows.csv")],
-        _REPLACED,
-    ),
-}
-_MADE = ("out.json", "made", "copied", "rows.csv")
-
-
-def special_cases() -> Iterator[Case]:
-    for place, (name, command, fine) in PLACES.items():
-        for what, put in SPECIAL.items():
-
-            def make(folder: Path, name: str = name, command: Any = command, put: Put = put) -> list[str]:
-                arguments = command(folder)
-                replaced(folder / name, put)
-                return list(arguments)
-
-            codes = (0,) if what in fine else (2,)
-            if place == "names of an endpoint":
-                codes = (2,)
-            if place == "python" and what == "an empty file":
-                codes = (2,)
-            case = Case("special files", f"{place}: {what}", make, codes, _MADE)
-            yield case
-
-
-# Images
 def _png(*chunks: tuple[bytes, bytes]) -> bytes:
     body = b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
     return b"\x89PNG\r\n\x1a\n" + body
@@ -276,23 +89,24 @@ def image_cases() -> Iterator[Case]:
     for name, content in {**IMAGES, **WRONGLY_NAMED}.items():
 
         def lay(folder: Path, content: bytes = content) -> str:
-            spec = _photos(folder)
+            spec = photos(folder)
             (folder / "photos" / "1.png").write_bytes(content)
             return spec
 
         def declared(folder: Path, content: bytes = content) -> list[str]:
             spec = coco(folder, coco_document())
             (folder / "images" / "1.png").write_bytes(content)
-            return _detect(folder, spec)
+            return detect_command(folder, spec)
 
         broken = name in IMAGES
         told = _names_one if broken else None
         yield Case("images", f"data: {name}", lambda f, lay=lay: ["data", lay(f)], (0,))
-        yield Case("images", f"detect: {name}", lambda f, lay=lay: _detect(f, lay(f)), (0,), ("out.json",), check=told)
+        yield Case(
+            "images", f"detect: {name}", lambda f, lay=lay: detect_command(f, lay(f)), (0,), ("out.json",), check=told
+        )
         yield Case("images", f"detect, size declared: {name}", declared, (0,), ("out.json",))
 
 
-# YAML, XML, lists of names
 _LAUGHS = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]\n" for i in range(1, 12))
 YAML: dict[str, str] = {
     "a billion laughs": f"l0: &l0 [lol, lol]\n{_LAUGHS}names: *l11\nval: images\n",
@@ -357,7 +171,7 @@ XML: dict[str, bytes] = {
 def _words(folder: Path, text: str, name: str) -> list[str]:
     (folder / name).write_text(text, encoding="utf-8")
     detector = f"http://127.0.0.1:9/,format=roboflow,retries=0,timeout=1,names={folder / name}"
-    return _detect(folder, _photos(folder), detector)
+    return detect_command(folder, photos(folder), detector)
 
 
 def text_cases() -> Iterator[Case]:
@@ -401,7 +215,6 @@ def text_cases() -> Iterator[Case]:
         yield Case("names files", f"text: {name}", lambda f, t=text: _words(f, t, "names.txt"), codes)
 
 
-# Weights
 class _Evil:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch owned",)
@@ -446,13 +259,6 @@ def weight_cases() -> Iterator[Case]:
 
             def make(folder: Path, ending: str = ending, spec: str = spec, content: bytes = content) -> list[str]:
                 (folder / f"m.{ending}").write_bytes(content)
-                return _detect(folder, _photos(folder), spec.format(folder))
+                return detect_command(folder, photos(folder), spec.format(folder))
 
             yield Case("weights", f".{ending}: {name}", make, (2,))
-
-
-def file_cases() -> Iterator[Case]:
-    yield from special_cases()
-    yield from image_cases()
-    yield from text_cases()
-    yield from weight_cases()

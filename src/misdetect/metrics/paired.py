@@ -1,0 +1,182 @@
+"""AP of two readings of the same images, and the interval of their difference: a bootstrap over images, paired.
+
+``Precision`` matches once, at COCO's ten IoU thresholds, and then gives AP for any weights of the images: a resample is
+a row of weights, so that two readings are compared on the same thousand draws without matching anything again. The
+twelve numbers of one data set are ``ap``'s; with all weights 1 both agree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from misdetect.boxes import Bools, Floats, Ints
+from misdetect.metrics.ap import IOU_THRESHOLDS
+from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
+from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
+
+RECALLS = np.linspace(0, 1, 101)
+"""COCO's, to the last bit: of ten objects three are a recall of .3, and that must count as COCO counts it."""
+MOST = 100
+"""Detections per image and class that count, the best-scored: COCO's cap; of one ranking, per image."""
+REPEATS = 400
+_AT_ONCE = 1 << 22
+"""Numbers held at a time while resamples are gone through."""
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """The annotations of some images, sorted by ``image`` ``[T]`` (0 … ``images`` - 1): ``label`` ``[T]``, ``boxes``
+    ``[T, 4]`` pixels, ``crowd`` ``[T]``."""
+
+    images: int
+    image: Ints
+    label: Ints
+    boxes: Floats
+    crowd: Bools
+
+    def of(self, chosen: Sequence[int]) -> "Objects":
+        """Those of the ``chosen`` images, which are numbered anew in that order."""
+        rows = [np.flatnonzero(self.image == i) for i in chosen]
+        index = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        image = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
+        return Objects(len(rows), image, self.label[index], self.boxes[index], self.crowd[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Detections on the same images, sorted by ``image`` ``[D]``: ``label`` ``[D]``, ``boxes`` ``[D, 4]`` pixels,
+    ``scores`` ``[D]``, of which only the order counts."""
+
+    image: Ints
+    label: Ints
+    boxes: Floats
+    scores: Floats
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Boxes":
+        return Boxes(self.image[rows], self.label[rows], self.boxes[rows], self.scores[rows])
+
+    def of(self, chosen: Sequence[int]) -> "Boxes":
+        """Those of the ``chosen`` images, which are numbered anew in that order."""
+        rows = [np.flatnonzero(self.image == i) for i in chosen]
+        index = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        image = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
+        return Boxes(image, self.label[index], self.boxes[index], self.scores[index])
+
+    def best(self, most: int = MOST, *, of_class: bool = True) -> "Boxes":
+        """The ``most`` best-scored of each image (and class), sorted by image."""
+        group = self.image * (self.label.max(initial=0) + 1) + self.label if of_class else self.image
+        order = np.lexsort((-self.scores, group))
+        first = np.searchsorted(group[order], group[order], side="left")
+        return self[order[np.arange(len(order)) - first < most]]
+
+
+class Precision:
+    """AP of ``found`` against ``objects`` at ``thresholds`` of IoU. ``pooled``: one ranking over all classes instead of
+    the mean over classes, which on a few dozen images is a mean of very few objects each; with ``any_class`` labels do
+    not count at all."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        found: Boxes,
+        *,
+        pooled: bool = False,
+        any_class: bool = False,
+        thresholds: Sequence[float] = IOU_THRESHOLDS,
+    ) -> None:
+        found = found.best(of_class=not (pooled or any_class))
+        self._thresholds = thresholds
+        self._images = objects.images
+        detection, truth = pairs_within_images(found.image, objects.image)
+        overlap = overlap_of_pairs(found.boxes[detection], objects.boxes[truth], objects.crowd[truth])
+        same = np.ones(len(truth), np.bool_) if any_class else found.label[detection] == objects.label[truth]
+        self._pairs, self._same = Pairs(detection, truth, overlap), same
+        self._objects, self._found, self._pooled = objects, found, pooled or any_class
+
+    @cached_property
+    def _classes(self) -> list[tuple[Ints, Ints, Bools, Bools]]:
+        """For each class with objects: the image of each of them, and of each detection by falling score the image,
+        whether it is right and whether it is ignored ``[10, D]``."""
+        objects, found = self._objects, self._found
+        matched = [
+            match_pairs(self._pairs, found.scores, self._same, objects.crowd, len(objects.label), threshold)
+            for threshold in self._thresholds
+        ]
+        right = np.array([each.truth_of >= 0 for each in matched]).reshape(len(matched), len(found))
+        ignored = np.array([each.ignored for each in matched]).reshape(len(matched), len(found))
+        order = np.argsort(-found.scores, kind="stable")
+        real = ~objects.crowd
+        labels = [None] if self._pooled else np.unique(objects.label[real]).tolist()
+        tables = []
+        for label in labels:
+            own = real if label is None else real & (objects.label == label)
+            rows = order if label is None else order[found.label[order] == label]
+            if own.any():
+                tables.append((objects.image[own], found.image[rows], right[:, rows], ignored[:, rows]))
+        return tables
+
+    def values(self, weights: ArrayLike) -> Floats:
+        """AP ``[R]`` where image i counts ``weights[:, i]`` times (``[R, images]``); NaN where nothing is annotated."""
+        draws = np.asarray(weights, dtype=np.float64).reshape(-1, self._images)
+        total, count = np.zeros(len(draws)), np.zeros(len(draws))
+        for image_of_object, image, right, ignored in self._classes:
+            positives = draws[:, image_of_object].sum(axis=1)
+            step = max(1, _AT_ONCE // max(1, right.size))
+            for start in range(0, len(draws), step):
+                rows = slice(start, start + step)
+                value = _interpolated(draws[rows][:, image], positives[rows], right, ignored)
+                known = positives[rows] > 0
+                total[rows] += np.where(known, value, 0)
+                count[rows] += known
+        found: Floats = np.divide(total, count, out=np.full(len(draws), np.nan), where=count > 0)
+        return found
+
+    @cached_property
+    def ap(self) -> float:
+        """With every image once; 0 where nothing is annotated."""
+        return float(np.nan_to_num(self.values(np.ones((1, self._images)))[0]))
+
+
+def _interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Bools) -> Floats:
+    """AP ``[R]`` of one class, the mean over thresholds of the 101-point precision: ``weights`` ``[R, D]`` of the
+    detections by falling score, ``positives`` ``[R]``, ``right`` and ``ignored`` ``[10, D]``."""
+    if not weights.shape[1]:
+        return np.zeros(len(weights))
+    hits = np.cumsum(weights[:, None, :] * right, axis=2)
+    seen = np.cumsum(weights[:, None, :] * ~ignored, axis=2)
+    precision = np.divide(hits, seen, out=np.zeros_like(hits), where=seen > 0)
+    envelope = np.maximum.accumulate(precision[:, :, ::-1], axis=2)[:, :, ::-1]
+    recall = hits / np.maximum(positives, 1e-12)[:, None, None]
+    reached = np.searchsorted(RECALLS, recall, side="right")
+    share = np.diff(reached, axis=2, prepend=0)
+    result: Floats = (envelope * share).sum(axis=2).mean(axis=1) / len(RECALLS)
+    return result
+
+
+def difference(
+    after: Precision, before: Precision, draws: ArrayLike, confidence: float
+) -> tuple[float, tuple[float, float]]:
+    """AP of ``after`` minus AP of ``before``, and its interval over the same ``draws`` ``[R, images]`` of both."""
+    low, high = interval(after.values(draws) - before.values(draws), confidence)
+    return after.ap - before.ap, (float(low), float(high))
+
+
+def resampled_ap(
+    truth: TruthColumns, detections: DetectionColumns, repeats: int = REPEATS, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """AP and AP50 ``[repeats]`` of resamples of the images; NaN where nothing is annotated in one."""
+    return ap_of_draws(truth, detections, resamples(max(len(truth.images), 1), repeats, seed))
+
+
+def ap_of_draws(truth: TruthColumns, detections: DetectionColumns, draws: Floats) -> tuple[Floats, Floats]:
+    """AP and AP50 ``[R]`` where image i counts ``draws[r, i]`` times."""
+    objects = Objects(draws.shape[1], truth.image, truth.label, truth.boxes, truth.crowd)
+    found = Boxes(detections.image, detections.label, detections.boxes, detections.scores)
+    return Precision(objects, found).values(draws), Precision(objects, found, thresholds=(0.5,)).values(draws)

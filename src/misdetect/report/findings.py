@@ -1,0 +1,212 @@
+"""What is wrong with a detector, in plain sentences with numbers, the worst first, each with what to do about it.
+
+One function per study reads that study's document. ``value`` is a share of the objects (or of AP50) that is at stake,
+so that findings of different studies can be put in an order; a finding is one only where it is certain: its interval
+excludes what a sound detector would show.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Document = Mapping[str, Any]
+LEAST = 0.01
+"""Share of the objects, or points of AP50 / 100, below which nothing is called a finding."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``sentence`` and ``advice`` for a person; ``value`` in 0..1 with its ``interval`` where it has one."""
+
+    sentence: str
+    advice: str
+    value: float
+    interval: tuple[float, float] | None
+    study: str
+
+
+_TIDE = {
+    "Cls": (
+        "right boxes with the wrong class cost {points:.1f} points of AP50",
+        "Add examples of the classes that are confused; `misdetect confusion` lists the pairs and the objects.",
+    ),
+    "Loc": (
+        "boxes that fit badly cost {points:.1f} points of AP50",
+        "Check the annotations' tightness, the input size and the box scaling; quantised weights do this too.",
+    ),
+    "Both": (
+        "boxes that are wrong in place and class cost {points:.1f} points of AP50",
+        "Raise the score threshold, and look at the images named as worst.",
+    ),
+    "Dupe": (
+        "second boxes on one object cost {points:.1f} points of AP50",
+        "Lower the IoU of the non-maximum suppression.",
+    ),
+    "Bkg": (
+        "boxes where nothing is annotated cost {points:.1f} points of AP50",
+        "Add images without objects to the training data, or raise the threshold; check for missing annotations.",
+    ),
+}
+_MECHANISMS = {
+    "proposal": (
+        "nothing was proposed where they are",
+        "Check anchor sizes and strides against the objects' sizes, or use a larger input.",
+    ),
+    "regressor": (
+        "the box was moved away from them",
+        "Train the box head longer, or check the annotations' tightness.",
+    ),
+    "interclass": (
+        "another class scored higher",
+        "Add examples of the confused classes; `misdetect confusion` lists the pairs.",
+    ),
+    "background": (
+        "their score sank into the background",
+        "Lower the score threshold, or add examples like them to the training data.",
+    ),
+    "calibration": (
+        "a right box was there and lost to a worse one, or to a cap",
+        "Adjust the threshold, the IoU of the suppression, or the cap on detections.",
+    ),
+}
+
+
+def _doctor(document: Document) -> Iterator[Finding]:
+    for each in document["findings"]:
+        if each.get("before") is None or each.get("after") is None:
+            yield Finding(f"The wiring is suspicious: {each['change']}.", str(each["fix"]), 1.0, None, "doctor")
+            continue
+        gain = each["after"] - each["before"]
+        yield Finding(
+            f"The wiring is wrong: with {each['change']} AP rises from {each['before']:.2f} to {each['after']:.2f}.",
+            str(each["fix"]),
+            min(1.0, abs(gain) + 0.5),  # whatever else is found may only follow from it
+            _pair(each.get("interval")),
+            "doctor",
+        )
+
+
+def _score(document: Document) -> Iterator[Finding]:
+    for kind, (words, advice) in _TIDE.items():
+        points = document["tide"].get(kind) or 0.0
+        if points / 100 >= LEAST:
+            said = words.format(points=points)
+            yield Finding(said[0].upper() + said[1:] + ".", advice, points / 100, None, "score")
+
+
+def _explain(document: Document) -> Iterator[Finding]:
+    if not document["objects"]:
+        return
+    rates = document["intervals"]["rates"]
+    for name, (why, advice) in _MECHANISMS.items():
+        count, ends = document["mechanisms"].get(name, 0), rates.get(name)
+        share = count / document["objects"]
+        if share >= LEAST and ends is not None and ends[0] > 0:
+            yield Finding(
+                f"{_percent(share, ends)} of the objects are missed because {why} ({count} of {document['objects']})."
+                + _where(document, name),
+                advice,
+                share,
+                _pair(ends),
+                "explain",
+            )
+
+
+def _where(document: Document, mechanism: str) -> str:
+    """Where a mechanism strikes most, if that is certain."""
+    for each in document["slices"]:
+        if each["mechanism"] == mechanism and each["certain"]:
+            rate, outside = 100 * each["rate"], 100 * each["rate_outside"]
+            return f" Most often: {each['attribute']} {each['value']} ({rate:.0f} % against {outside:.0f} %)."
+    return ""
+
+
+def _scan(document: Document) -> Iterator[Finding]:
+    harm = document["harm"]
+    if harm is None or harm["difference"] is None or harm["intervals"]["difference"] is None:
+        return
+    value, ends = harm["difference"] / 100, [end / 100 for end in harm["intervals"]["difference"]]
+    if value >= LEAST and ends[0] > 0:
+        yield Finding(
+            f"A foreign object in the picture harms other detections at {_percent(harm['object'] / 100, None)} of "
+            f"positions, {_percent(value, ends)} more than a patch of background in its place.",
+            "Add images with transplanted objects to the training data (`misdetect export` writes them).",
+            value,
+            _pair(ends),
+            "scan",
+        )
+
+
+def _fuzz(document: Document) -> Iterator[Finding]:
+    harmful, queries = document["harm"]["harmful"], document["queries"]
+    if not harmful or not queries:
+        return
+    per, ends = document["harmful_per_1000"], document["intervals"].get("harmful_per_1000")
+    if ends is None or ends[0] > 0:
+        worst = next((each for each in document["distinct"] if each["harm"] == "harmful"), None)
+        shown = f" The worst: {worst['type']} {worst['label']} on {worst['image']}." if worst else ""
+        yield Finding(
+            f"{harmful} detections break when an object is inserted beside them, {per:.0f} per 1,000 questions.{shown}",
+            "Replay them with `misdetect replay`; harden on the images that `misdetect export` writes.",
+            min(per / 1000, 1.0),
+            None if ends is None else (ends[0] / 1000, ends[1] / 1000),
+            "fuzz",
+        )
+
+
+def _verify(document: Document) -> Iterator[Finding]:
+    row = document["with_localisation"]
+    value, ends = row["missing_recall"], row["intervals"]["missing_recall"]
+    if value is not None and value >= LEAST and ends is not None and ends[0] > 0:
+        best = document["best_threshold"]["with_localisation"]["score"]
+        yield Finding(
+            f"{_percent(value, ends)} of the parts that are missing are reported as present.",
+            "Raise the score threshold" + (f" to {best:g}, which suits F_vv best." if best is not None else "."),
+            value,
+            _pair(ends),
+            "verify",
+        )
+
+
+def _attack(document: Document) -> Iterator[Finding]:
+    clean, noise = document["clean"]["AP50"], document["attacks"].get("noise", {}).get("AP50")
+    tried = {name: each for name, each in document["attacks"].items() if name not in ("noise", "fgsm")}
+    if not tried or clean is None:
+        return
+    name, worst = min(tried.items(), key=lambda item: item[1]["AP50"])
+    fall = clean - worst["AP50"]
+    if fall >= LEAST:
+        beside = "" if noise is None else f" (random noise of that size: {noise:.2f})"
+        yield Finding(
+            f"A change of at most {document['settings']['eps']:g} of 255 per pixel takes AP50 from {clean:.2f} to "
+            f"{worst['AP50']:.2f} (attack on {name}){beside}.",
+            "Where an attacker can reach the pixels, train adversarially; else know that noise alone does not do this.",
+            0.2 * fall,  # no accident: it takes an attacker
+            None,
+            "attack",
+        )
+
+
+_READ: dict[str, Callable[[Document], Iterator[Finding]]] = {
+    "doctor": _doctor,
+    "score": _score,
+    "explain": _explain,
+    "scan": _scan,
+    "fuzz": _fuzz,
+    "verify": _verify,
+    "attack": _attack,
+}
+
+
+def findings(documents: Mapping[str, Document]) -> list[dict[str, Any]]:
+    """What the ``documents`` of studies, by name, say is wrong: JSON-able, the worst first."""
+    found = [each for study, read in _READ.items() if study in documents for each in read(documents[study])]
+    return [asdict(each) for each in sorted(found, key=lambda each: -each.value)]
+
+
+def _pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def _percent(value: float, ends: Sequence[float] | None) -> str:
+    return f"{100 * value:.1f} %" + ("" if ends is None else f" ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})")

@@ -1,0 +1,187 @@
+"""A detector beside its reference, object by object: what moved, grew, changed its class or its score, and what kind of
+damage that is. No annotations are needed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from misdetect.boxes import Bools, Floats, Ints, iou, match
+from misdetect.studies.doctor.evidence import Answer
+from misdetect.studies.doctor.observe import Finding, observed
+
+SHOWN = 20
+_SURE = 4.0
+"""Standard errors by which a median must differ from none."""
+_SHIFT, _RESIZE, _SCATTER, _RESCORE = 0.02, 0.03, 0.03, 0.05
+"""Shares of an object's size, logarithms of a ratio, and scores, from which on a difference is damage."""
+_RENAMED, _LOST = 0.1, 0.1
+_LEVELS = 300
+"""Distinct values of a coordinate below which it comes from few bits; a float has as many as there are boxes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Objects of the reference ``[T]`` with what the detector has in their place: centre shifts as shares of the size
+    ``[T, 2]``, logarithms of size ratios ``[T, 2]``, NaN where nothing is there."""
+
+    image: Ints
+    box: Floats
+    label: Ints
+    score: Floats
+    partner: Ints
+    shift: Floats
+    resize: Floats
+    partner_label: Ints
+    partner_score: Floats
+
+    @property
+    def matched(self) -> Bools:
+        return self.partner >= 0
+
+
+def pair(reference: Mapping[int, Answer], detector: Mapping[int, Answer], to_space: Ints, score: float) -> Pairs:
+    """Match what the reference sees from ``score`` on with the detector's answers on the same images, by place
+    alone."""
+    columns: list[list[Any]] = [[] for _ in range(9)]
+    for image in sorted(set(reference) & set(detector)):
+        own, other = reference[image], detector[image]
+        rows = np.flatnonzero(own.scores >= score)
+        overlaps = iou(own.boxes[rows], _sound(other.boxes))
+        same = np.equal.outer(own.labels[rows], _mapped(other.labels, to_space))
+        # of several boxes in one place the one of its class, and of these the surer, is its partner
+        weights = np.where(overlaps >= 0.3, overlaps + same + 0.5 * np.clip(other.scores, 0, 1)[None, :], 0)
+        first, second = match(weights) if weights.size else (np.zeros(0, np.int64),) * 2
+        partner = np.full(len(rows), -1, np.int64)
+        partner[first] = second
+        for at, j in zip(rows, partner, strict=True):
+            box, mate = own.boxes[at], other.boxes[j] if j >= 0 else np.full(4, np.nan)
+            size, new = np.maximum(box[2:] - box[:2], 1e-6), np.maximum(mate[2:] - mate[:2], 1e-6)
+            values = (
+                *(image, box, own.labels[at], own.scores[at], j),
+                ((mate[:2] + mate[2:]) - (box[:2] + box[2:])) / 2 / size,
+                np.log(new / size),
+                *((_mapped(other.labels, to_space)[j], other.scores[j]) if j >= 0 else (-1, np.nan)),
+            )
+            for column, value in zip(columns, values, strict=True):
+                column.append(value)
+    shapes = ((), (4,), (), (), (), (2,), (2,), (), ())
+    kinds = (np.int64, float, np.int64, float, np.int64, float, float, np.int64, float)
+    made = [np.array(c, k).reshape(len(c), *s) for c, k, s in zip(columns, kinds, shapes, strict=True)]
+    return Pairs(*made)
+
+
+def _sound(boxes: Floats) -> Floats:
+    return np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
+
+
+def _mapped(labels: Ints, to_space: Ints) -> Ints:
+    inside = (labels >= 0) & (labels < len(to_space))
+    return np.where(inside, to_space[np.clip(labels, 0, max(len(to_space) - 1, 0))], -1)
+
+
+def _median(values: Floats) -> tuple[float, float]:
+    """Median, and its standard error from the spread of the middle."""
+    if not len(values):
+        return 0.0, np.inf
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return float(middle), float(max((high - low) / 1.349, 1e-9) * 1.2533 / np.sqrt(len(values)))
+
+
+def _biased(values: Floats, least: float) -> float | None:
+    """The median of ``values`` where it is surely beyond ``least``."""
+    middle, error = _median(values)
+    return middle if abs(middle) > least and abs(middle) > _SURE * error else None
+
+
+def damage(pairs: Pairs, before: float) -> list[Finding]:
+    """What kind of damage the differences are, the gravest first; none where the two agree."""
+    found: list[tuple[float, Finding]] = []
+    n, matched = len(pairs.image), pairs.matched
+    if n < 10:
+        return []
+    renamed = float((pairs.partner_label[matched] != pairs.label[matched]).mean()) if matched.any() else 0.0
+    if renamed > _RENAMED:
+        text = f"{renamed:.0%} of the objects have another class than with the reference"
+        found.append((renamed, observed("renamed", text, "compare the lists of class names and their order", before)))
+    axes = ("x", "y")
+    for i, axis in enumerate(axes):
+        if (moved := _biased(pairs.shift[matched, i], _SHIFT)) is not None:
+            text = f"boxes are shifted in {axis} by {moved:+.1%} of their size"
+            found.append((abs(moved), observed("shifted", text, "compare padding, offsets and rounding", before)))
+        if (grown := _biased(pairs.resize[matched, i], _RESIZE)) is not None:
+            text = f"boxes are {np.exp(grown):.2f} times as {('wide', 'high')[i]} as with the reference"
+            found.append(
+                (abs(grown), observed("resized", text, "compare the input size and how boxes are scaled", before))
+            )
+    spread = _scatter(pairs)
+    levels = _levels(pairs)
+    lost = 1 - float(matched.mean())
+    if spread > _SCATTER or lost > _LOST:
+        text = f"boxes scatter by {spread:.1%} of their size around the reference's, {lost:.0%} of the objects are lost"
+        text += f"; numbers take only {levels} values" if levels else ""
+        fix = "quantise with a calibration set, per channel, and leave the head in float; or use fp16"
+        found.append((spread + lost, observed("quantised", f"precision is lost: {text}", fix, before)))
+    rescored = _biased(pairs.partner_score[matched] - pairs.score[matched], _RESCORE)
+    if rescored is not None and not found:
+        text = f"scores differ by {rescored:+.2f} from the reference's, in the same places"
+        found.append(
+            (abs(rescored), observed("rescored", text, "compare sigmoids, objectness and calibration", before))
+        )
+    return [finding for _, finding in sorted(found, key=lambda each: -each[0])]
+
+
+def _scatter(pairs: Pairs) -> float:
+    """Half the spread of the middle half of the centre shifts and size ratios, bias taken out."""
+    values = np.concatenate([pairs.shift, pairs.resize], axis=1)[pairs.matched]
+    if not len(values):
+        return 0.0
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    return float(((high - low) / 2).max())
+
+
+def _levels(pairs: Pairs) -> int | None:
+    """How many values the sizes have, if that is suspiciously few."""
+    scores = pairs.partner_score[pairs.matched]
+    levels = len(np.unique(np.round(scores, 9)))
+    return levels if len(scores) >= 50 and levels < len(scores) / 2 and levels < _LEVELS else None
+
+
+def comparison(pairs: Pairs, space: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
+    """The numbers, and the objects that differ most."""
+    matched = pairs.matched
+    same = matched & (pairs.partner_label == pairs.label)
+
+    def middle(values: Floats) -> float | None:
+        return float(np.median(values)) if len(values) else None
+
+    shift = np.abs(np.concatenate([pairs.shift, pairs.resize], axis=1)).max(axis=1)
+    change = np.where(matched, shift + (pairs.partner_label != pairs.label), 2.0)
+    order = np.argsort(-change, kind="stable")[:SHOWN]
+    return {
+        "objects": len(pairs.image),
+        "found": int(matched.sum()),
+        "same_class": int(same.sum()),
+        "shift": [middle(pairs.shift[matched, i]) for i in (0, 1)],
+        "size_ratio": [None if (m := middle(pairs.resize[matched, i])) is None else float(np.exp(m)) for i in (0, 1)],
+        "scatter": _scatter(pairs),
+        "score_change": middle(pairs.partner_score[matched] - pairs.score[matched]),
+        "differ_most": [
+            {
+                "image": images[pairs.image[i]],
+                "label": space[pairs.label[i]],
+                "box": [round(float(v), 2) for v in pairs.box[i]],
+                "became": _name(pairs.partner_label[i], space) if matched[i] else None,
+                "score": float(pairs.score[i]),
+                "score_now": float(pairs.partner_score[i]) if matched[i] else None,
+                "shift": [float(v) for v in pairs.shift[i]] if matched[i] else None,
+                "size_ratio": [float(np.exp(v)) for v in pairs.resize[i]] if matched[i] else None,
+            }
+            for i in order.tolist()
+        ],
+    }
+
+
+def _name(label: int, space: Sequence[str]) -> str | None:
+    return space[label] if 0 <= label < len(space) else None

@@ -1,0 +1,134 @@
+"""``Bench``: a detector whose answers are taken down as they are, and whose spec's options are turned for single
+pictures.
+
+It is a detector like any other to the engine, so what is asked is cached, budgeted and resumed. A picture that is
+``Wired`` names the options it is to be asked with, or that the reference is to be asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from misdetect.detections import Detections, Said
+from misdetect.detectors import load_detector
+from misdetect.engine.identity import known_by
+from misdetect.errors import DetectorFailed, MisdetectError
+from misdetect.picture import Picture, Pixels, digest
+from misdetect.protocols import Detector
+from misdetect.spec import Spec
+
+Options = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Wired:
+    """``base``, to be shown to the detector with other ``options``, or to the ``reference``."""
+
+    base: Picture = field(repr=False)
+    options: Options = ()
+    reference: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        return digest("wired", self.base.key, self.options, int(self.reference))
+
+    def render(self) -> Pixels:
+        return self.base.render()
+
+
+def rewired(spec: str, options: Options) -> str:
+    """``spec`` with ``options``; those that are empty are left out."""
+    parsed = Spec.parse(spec)
+    merged = {name.replace("_", "-"): value for name, value in parsed.options.items()}
+    merged |= {name.replace("_", "-"): value for name, value in options}
+    return f"{parsed.scheme}:{parsed.target}" + "".join(
+        f",{name}={value}" for name, value in merged.items() if value != ""
+    )
+
+
+class Bench:
+    """``detector``, and the ``reference`` it is compared with, where there is one."""
+
+    def __init__(self, detector: Any, reference: Any = None) -> None:
+        self.detector, self.reference = detector, reference
+        self.names = tuple(detector.names)
+        self.spec: str | None = getattr(detector, "spec", None)
+        self.settings: dict[str, Any] = getattr(detector, "settings", {})
+        self._variants: dict[Options, Detector] = {(): detector}
+        own, other = (getattr(each, "fingerprint", None) for each in (detector, reference))
+        if own and (reference is None or other):
+            self.fingerprint = digest("bench", own, other or "")
+        else:
+            known = [known_by(each) for each in (detector, reference) if each is not None]
+            self._misdetect_known_by = ", ".join(known)
+        for name in ("batch_size", "concurrency", "limits", "close", "counted"):
+            if hasattr(detector, name):
+                setattr(self, name, getattr(detector, name))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("budget", "asked_before") and "detector" in self.__dict__:  # of an endpoint, which charges itself
+            return getattr(self.detector, name)
+        raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("budget", "asked_before"):
+            setattr(self.detector, name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    @property
+    def make(self) -> partial["Bench"]:
+        """What makes another one, in another process."""
+        reference = None if self.reference is None else getattr(self.reference, "spec", None) or self.reference
+        return partial(_make, self.spec or self.detector, self.names, reference)
+
+    def detect(self, images: Sequence[Pixels]) -> list[Said]:
+        """What the detector says, as it is wired."""
+        return _said(self.detector, images)
+
+    def detect_pictures(self, pictures: Sequence[Picture], images: Sequence[Pixels]) -> list[Said]:
+        """What the detector says, each picture asked as it wants to be."""
+        found: list[Said | None] = [None] * len(images)
+        groups: dict[tuple[Options, bool], list[int]] = {}
+        for i, picture in enumerate(pictures):
+            how = (picture.options, picture.reference) if isinstance(picture, Wired) else ((), False)
+            groups.setdefault(how, []).append(i)
+        for (options, reference), rows in groups.items():
+            asked = self.reference if reference else self._variant(options)
+            shown = [picture.base if isinstance(picture, Wired) else picture for picture in (pictures[i] for i in rows)]
+            for i, said in zip(rows, _said(asked, [images[i] for i in rows], shown), strict=True):
+                found[i] = said
+        return [said for said in found if said is not None]
+
+    def _variant(self, options: Options) -> Detector:
+        if options not in self._variants:
+            if self.spec is None:
+                raise DetectorFailed("a detector without a spec has no options to turn.")
+            self._variants[options] = load_detector(rewired(self.spec, options))
+        return self._variants[options]
+
+    def loads(self, options: Options) -> bool:
+        """Whether the detector can be loaded with ``options`` at all, and has the same classes."""
+        try:
+            return tuple(self._variant(options).names) == self.names
+        except MisdetectError:
+            return False
+
+
+def _make(detector: Any, names: Sequence[str], reference: Any) -> Bench:
+    return Bench(load_detector(detector, names), None if reference is None else load_detector(reference))
+
+
+def _said(detector: Any, images: Sequence[Pixels], pictures: Sequence[Picture] = ()) -> list[Said]:
+    described = getattr(detector, "detect_pictures", None)
+    answers = detector.detect(images) if described is None or not pictures else described(pictures, images)
+    return [_as_said(answer) for answer in answers]
+
+
+def _as_said(answer: Any) -> Said:
+    found = Said.of(answer)
+    if isinstance(found, Said):
+        return found
+    plain: Detections = found
+    return Said(plain.boxes, plain.scores, plain.labels)

@@ -1,0 +1,309 @@
+"""The study: a case is one image asked about in one way. Which ways come next is planned by ``search``, in rounds.
+
+Rows hold the answers as they came and, once per image, what is annotated: all that the document needs.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from misdetect.boxes import SIDES, boxes_of, sides
+from misdetect.compose.resend import resent
+from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.opened import Opened
+from misdetect.detectors import load_detector
+from misdetect.engine.backend import Asking
+from misdetect.engine.requests import Case, Detect, Row, Steps
+from misdetect.engine.store import Run
+from misdetect.errors import BadData
+from misdetect.labels import Joined
+from misdetect.metrics.paired import Objects
+from misdetect.protocols import Detector
+from misdetect.studies.doctor.bench import Bench, Options, Wired
+from misdetect.studies.doctor.changes import Change, changes_for
+from misdetect.studies.doctor.evidence import AS_IS, Answer, Evidence
+from misdetect.studies.doctor.search import Diagnosis, search
+from misdetect.studies.doctor.settings import DoctorSettings
+
+REFERENCE, TRUTH = "reference", "truth"
+"""Ways of asking that are none of the detector: its reference, and the annotations, for which nobody is asked."""
+KEPT = 300
+"""Boxes of one answer that are taken down, the best-scored: one without suppression may have thousands."""
+_SEARCHED = 4
+"""How many times the images wanted are looked through for such with objects."""
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("image", pa.string()),
+        ("place", pa.int64()),
+        ("query", pa.string()),
+        ("width", pa.int64()),
+        ("height", pa.int64()),
+        ("label", pa.string()),
+        ("number", pa.int64()),
+        ("id", pa.int64()),
+        *((name, pa.float64()) for name in SIDES),
+        ("score", pa.float64()),
+        ("crowd", pa.bool_()),
+    ]
+)
+
+
+class DoctorStudy:
+    """Look for mistakes of wiring of a detector of class ``names`` on ``opened``; ``changes`` are what can be tried,
+    ``reference_names`` the classes of the reference, where there is one."""
+
+    name = "doctor"
+    schema = SCHEMA
+
+    def __init__(
+        self,
+        opened: Opened,
+        names: Sequence[str],
+        how: DoctorSettings,
+        changes: Sequence[Change],
+        reference_names: Sequence[str] | None = None,
+    ) -> None:
+        self._opened, self.names, self.how = opened, tuple(names), how
+        self.changes = {change.name: change for change in changes}
+        self.reference_names = None if reference_names is None else tuple(reference_names)
+        self._rows: dict[int, list[Row]] = {}
+        self._planned = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_rows": {}}
+
+    @property
+    def data(self) -> Dataset:
+        """What it looks at."""
+        return self._opened.data
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows, for ``run.json``."""
+        names = None if self.reference_names is None else list(self.reference_names)
+        return self.how.document() | {
+            "changes": [change.document() for change in self.changes.values()],
+            "reference_names": names,
+        }
+
+    def chosen(self) -> list[int]:
+        """Places in the data of the images that are used, at random; such with objects, unless there is a reference."""
+        order: list[int] = np.random.default_rng([self.how.seed, 14]).permutation(len(self.data)).tolist()
+        if self.how.reference is not None:
+            return order[: self.how.images]
+        found: list[int] = []
+        for place in order[: _SEARCHED * self.how.images]:
+            truth = self.data[place].truth
+            if (~np.asarray(truth.crowd, np.bool_) & truth.present).any():
+                found.append(place)
+            if len(found) == self.how.images:
+                break
+        return found
+
+    def __len__(self) -> int:
+        """Cases planned so far; more come as they are planned."""
+        return self._planned
+
+    def learn(self, index: int, rows: list[Row]) -> None:
+        """Take in the rows of a case that is done."""
+        self._rows[index] = rows
+
+    def cases(self) -> Iterator[Case | None]:
+        """The reference and the detector as it is first, then what the search wants to know."""
+        places = self.chosen()
+        if len(places) < 6:
+            what = "images" if self.how.reference is not None else "images with annotated objects"
+            raise BadData(f"{self.data.spec} has {len(places)} {what}; doctor needs at least 6, or --reference.")
+        index: dict[tuple[str, int], int] = {}
+
+        def hand_out(wanted: Sequence[tuple[str, int]]) -> Iterator[Case | None]:
+            new = [pair for pair in dict.fromkeys(wanted) if pair not in index]
+            for query, place in new:
+                index[query, place] = self._planned
+                self._planned += 1
+                image = places[place]
+                yield Case(index[query, place], f"{query}/{self.data[image].id}", (query, place, image))
+            while not all(index[pair] in self._rows for pair in new):
+                yield None
+
+        yield from hand_out([(TRUTH, i) for i in range(len(places))])
+        if self.how.reference is not None:
+            yield from hand_out([(REFERENCE, i) for i in range(len(places))])
+        yield from hand_out([(AS_IS, i) for i in range(len(places))])
+        rows = [row for found in self._rows.values() for row in found]
+        plan = planned(rows, len(places), self.names, self._space(), self.changes, self.how.score)
+        for wanted, evidence in plan:
+            yield from hand_out(wanted)
+            add_answers(evidence, (row for pair in wanted for row in self._rows[index[pair]]))
+
+    def _space(self) -> Sequence[str]:
+        return self.data.names if self.reference_names is None else self.reference_names
+
+    def image_of(self, case: Case) -> str:
+        """The image of a case, to name it by if it fails."""
+        return str(self.data[case.content[2]].id)
+
+    def run(self, case: Case) -> Steps:
+        """Ask once, in the way that the case says."""
+        query, place, image = case.content
+        sample = self.data[image]
+        about = {"image": sample.id, "place": place, "query": query}
+        if query == TRUTH:
+            return self._truth_rows(about, sample)
+        parts = [] if query in (AS_IS, REFERENCE) else [self.changes[name] for name in query.split(" + ")]
+        picture = resent(sample, [change.edit for change in parts if change.edit])
+        options: Options = tuple(pair for change in parts for pair in change.options)
+        if options or query == REFERENCE:
+            picture = Wired(picture, options, query == REFERENCE)
+        said = yield Detect(picture)
+        rows = [{**about, "kind": "answer", "number": len(said)}]
+        names = self.reference_names if query == REFERENCE else self.names
+        order = np.argsort(-said.scores, kind="stable")[:KEPT]
+        for i in np.sort(order).tolist():
+            label = int(said.labels[i])
+            name = names[label] if names is not None and 0 <= label < len(names) else str(label)
+            rows.append(
+                {
+                    **about,
+                    "kind": "box",
+                    "label": name,
+                    "number": label,
+                    "score": said.scores[i],
+                    **sides(said.boxes[i]),
+                }
+            )
+        return rows
+
+    def _truth_rows(self, about: Mapping[str, Any], sample: Sample) -> list[dict[str, Any]]:
+        truth = sample.truth
+        ignored = np.asarray(truth.crowd, np.bool_) | ~truth.present
+        assert truth.ids is not None
+        rows: list[dict[str, Any]] = [{**about, "kind": "image", "width": sample.width, "height": sample.height}]
+        for i, label in enumerate(truth.labels.tolist()):
+            told = {
+                "label": self.data.names[label],
+                "number": label,
+                "id": int(truth.ids[i]),
+                "crowd": bool(ignored[i]),
+            }
+            rows.append({**about, "kind": "truth", **told, **sides(truth.boxes[i])})
+        return rows
+
+
+def planned(
+    rows: Sequence[Row],
+    images: int,
+    names: Sequence[str],
+    space: Sequence[str],
+    changes: Mapping[str, Change],
+    score: float,
+) -> Iterator[tuple[list[tuple[str, int]], Evidence]]:
+    """What the search wants to know, given the ``rows`` of the first round, and the evidence to add the answers to."""
+    evidence = evidence_of(rows, images, names, space, changes, score)
+    plan = search(evidence, *split(images))
+    for wanted in plan:
+        yield wanted, evidence
+
+
+def split(images: int) -> tuple[list[int], list[int]]:
+    """The images to choose by, a third, and those to confirm with."""
+    third = max(2, images // 3)
+    return list(range(third)), list(range(third, images))
+
+
+def diagnose(evidence: Evidence, images: int, failed: Container[tuple[str, int]]) -> Diagnosis | None:
+    """Run through the search with all answers there are; ``None`` where it wants more than that, and what it wants has
+    not ``failed``."""
+    plan = search(evidence, *split(images))
+    try:
+        wanted = next(plan)
+        while all(evidence.said(*pair) is not None or pair in failed for pair in wanted):
+            wanted = next(plan)
+    except StopIteration as stop:
+        found: Diagnosis = stop.value
+        return found
+    return None
+
+
+def evidence_of(
+    rows: Sequence[Row],
+    images: int,
+    names: Sequence[str],
+    space: Sequence[str],
+    changes: Mapping[str, Change],
+    score: float,
+) -> Evidence:
+    """All that ``rows`` tell; where a reference was asked, what it sees from ``score`` on are the objects."""
+    sizes = [(1, 1)] * images
+    for row in rows:
+        if row["kind"] == "image":
+            sizes[row["place"]] = (row["width"], row["height"])
+    reference = any(row["query"] == REFERENCE for row in rows)
+    real = [
+        row
+        for row in rows
+        if (
+            row["kind"] == "box" and row["query"] == REFERENCE and row["score"] >= score
+            if reference
+            else row["kind"] == "truth"
+        )
+    ]
+    real.sort(key=lambda row: row["place"])
+    objects = Objects(
+        images,
+        np.array([row["place"] for row in real], np.int64),
+        np.array([row["number"] for row in real], np.int64),
+        boxes_of(real),
+        np.array([bool(row.get("crowd")) for row in real], np.bool_),
+    )
+    to_space = Joined.loosely(names, space).to_data
+    found = Evidence(sizes, objects, names, space, to_space, changes, {})
+    add_answers(found, [row for row in rows if row["query"] not in (REFERENCE, TRUTH)])
+    return found
+
+
+def add_answers(evidence: Evidence, rows: Iterator[Row] | Sequence[Row]) -> None:
+    """Add what ``rows`` tell of answers."""
+    boxes: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        key = row["query"], row["place"]
+        if row["kind"] == "answer":
+            boxes.setdefault(key, [])
+        elif row["kind"] == "box":
+            boxes.setdefault(key, []).append(row)
+    for (query, place), own in boxes.items():
+        answer = Answer(
+            boxes_of(own),
+            np.array([row["score"] for row in own], np.float64),
+            np.array([row["number"] for row in own], np.int64),
+        )
+        evidence.answers.setdefault(query, {})[place] = answer
+
+
+def prepare(detector: Detector, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:
+    """What can be tried depends on how the detector can be changed, and on whether all pictures are square."""
+    bench = detector if isinstance(detector, Bench) else Bench(detector)
+    names = None if bench.reference is None else bench.reference.names
+    study = DoctorStudy(opened, detector.names, settings, [], names)
+    square = all(opened.data[i].width == opened.data[i].height for i in study.chosen())
+    return DoctorStudy(opened, detector.names, settings, changes_for(bench, square), names)
+
+
+def rebuild(run: Run, data: Dataset) -> DoctorStudy:
+    """The study of ``run`` again."""
+    settings = run.settings
+    return DoctorStudy(
+        Opened(data),
+        run.about["identity"]["detector"]["names"],
+        DoctorSettings.of(settings),
+        [Change.of(each) for each in settings["changes"]],
+        settings["reference_names"],
+    )
+
+
+def bench_of(detector: Detector, reference: str | None) -> Bench:
+    """``detector`` as this study asks it."""
+    return Bench(detector, None if reference is None else load_detector(reference))

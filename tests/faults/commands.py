@@ -1,0 +1,195 @@
+"""Every verb that writes something, as a small command: what the harness kills, signals and starves.
+
+A ``Verb`` may need what other verbs have written; that is prepared once. Whatever it changes lies below the folder
+``out``, which is a fresh one each time; the prediction cache and the training images lie there too.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOMS = "rooms:val,count=3"
+SCAN = ("--pairs", "2", "--step", "48", "--pictures", "1")
+FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
+"""More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """``line(made, out)``: the arguments of the command, given what ``needs(made)`` left in the folder ``made``.
+    ``before(made, out)`` puts into ``out`` what the command changes. ``patch()`` makes it small."""
+
+    name: str
+    line: Callable[[Path, Path], list[str]]
+    needs: Callable[[Path], None] = lambda made: None
+    before: Callable[[Path, Path], object] = lambda made, out: None
+    patch: Callable[[Path], None] = lambda out: None
+
+    def prepare(self, made: Path) -> None:
+        """Make what it needs, below the folder ``made``."""
+        made.mkdir(parents=True, exist_ok=True)
+        _COCO(made)
+        self.needs(made)
+
+    def body(self, made: Path, out: Path) -> Callable[[], None]:
+        """The command, to be called in a process of its own."""
+
+        def run() -> None:
+            os.environ["MISDETECT_CACHE"] = str(out / "cache" / "predictions.sqlite")
+            os.environ["XDG_CACHE_HOME"] = str(out / "cache")
+            os.environ["TMPDIR"] = str(out / "tmp")
+            self.patch(out)
+            command(self.line(made, out))
+
+        return run
+
+
+def command(arguments: list[str]) -> None:
+    """``misdetect ARGUMENTS`` in this process."""
+    from misdetect.cli import main
+
+    sys.argv = ["misdetect", *arguments]
+    main()
+
+
+def data(made: Path) -> str:
+    """The rooms as files, which are read faster than drawn."""
+    return f"coco:{made / 'coco' / 'instances.json'}"
+
+
+def glass(made: Path, fault: str = "vanish-near") -> list[str]:
+    """A detector that needs no model, on the rooms."""
+    return ["--detector", f"glassbox:{fault},data={data(made)}", "--data", data(made)]
+
+
+def _made(name: str, line: Callable[[Path], list[str]]) -> Callable[[Path], None]:
+    """Make ``made / name`` by a command, unless it is there."""
+
+    def prepare(made: Path) -> None:
+        if (made / name).exists():
+            return
+        child = os.fork()
+        if not child:
+            try:
+                out = os.open(made / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                os.dup2(out, 1)
+                os.dup2(out, 2)
+                os.environ["MISDETECT_CACHE"] = str(made / "cache.sqlite")
+                command([*line(made), "--out", str(made / name)])
+            except SystemExit as ended:
+                os._exit(int(ended.code or 0))
+            finally:
+                os._exit(70)
+        assert os.waitpid(child, 0)[1] == 0, (made / "log").read_text()
+
+    return prepare
+
+
+def _all(*prepared: Callable[[Path], None]) -> Callable[[Path], None]:
+    def prepare(made: Path) -> None:
+        for each in prepared:
+            each(made)
+
+    return prepare
+
+
+_COCO = _made("coco", lambda made: ["data", ROOMS])
+_RESULTS = _made("results.json", lambda made: ["detect", *glass(made)])
+_EXPLAINED = _made("explained", lambda made: ["explain", *glass(made), "--pictures", "0"])
+_OTHER = _made("other", lambda made: ["explain", *glass(made, "sink"), "--pictures", "0"])
+_CAMPAIGN = _made("campaign", lambda made: ["fuzz", *glass(made), *FUZZ, "--pictures", "0"])
+
+
+def _copy(name: str) -> Callable[[Path, Path], object]:
+    return lambda made, out: shutil.copytree(made / name, out / name)
+
+
+def _failing_case(run: Path) -> str:
+    """A case of a campaign in which something failed: replaying it draws a picture."""
+    from misdetect.engine.store import Run
+
+    return str(Run.open(run).query('SELECT "case" FROM rows WHERE failed ORDER BY case_index LIMIT 1')["case"][0])
+
+
+def _small_training(out: Path) -> None:
+    """Few images and few steps, so that a training takes a second."""
+    import misdetect.training.zoo as zoo
+
+    zoo.TRAINING_IMAGES = 4
+    zoo.RECIPES = {name: replace(recipe, batch=2, precision="float32") for name, recipe in zoo.RECIPES.items()}
+    lay_out = zoo.training_images
+    zoo.training_images = lambda spec, *args, **more: lay_out(spec.replace(":val", ":val,count=4"), *args, **more)
+
+
+def _damaged(made: Path, out: Path) -> None:
+    shutil.copytree(made / "explained", out / "run")
+    part = next((out / "run" / "parts").iterdir())
+    part.write_bytes(part.read_bytes()[:-1])
+
+
+VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb("data", lambda made, out: ["data", ROOMS, "--out", str(out / "coco")]),
+        Verb("detect", lambda made, out: ["detect", *glass(made), "--out", str(out / "results.json")]),
+        Verb(
+            "explain",
+            lambda made, out: ["explain", *glass(made, "sink"), "--out", str(out / "run"), "--pictures", "1"],
+        ),
+        Verb(
+            "repair",
+            lambda made, out: ["explain", *glass(made), "--out", str(out / "run"), "--pictures", "0", "--repair"],
+            _EXPLAINED,
+            _damaged,
+        ),
+        Verb(
+            "explain with 2 workers",  # which write the cache, the journal and the count of queries
+            lambda made, out: [
+                *("explain", *glass(made, "sink"), "--out", str(out / "run"), "--pictures", "0"),
+                *("--workers", "2", "--queries", "50"),
+            ],
+        ),
+        Verb("scan", lambda made, out: ["scan", *glass(made), *SCAN, "--out", str(out / "run"), "--interference", "1"]),
+        Verb("fuzz", lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "1", "--out", str(out / "run")]),
+        Verb(
+            "score",
+            lambda made, out: [
+                *("score", "--truth", data(made), "--predictions"),
+                *(str(made / "results.json"), "--out", str(out / "run"), "--rows", str(out / "rows.parquet")),
+            ],
+            _RESULTS,
+        ),
+        Verb("pool", lambda made, out: ["pool", "--data", data(made), "--out", str(out / "pool")]),
+        Verb(
+            "export",
+            lambda made, out: ["export", str(made / "campaign"), "--out", str(out / "failing"), "--which", "all"],
+            _CAMPAIGN,
+        ),
+        Verb(
+            "compare",
+            lambda made, out: ["compare", str(made / "explained"), str(made / "other"), "--out", str(out / "c")],
+            _all(_EXPLAINED, _OTHER),
+        ),
+        Verb(
+            "ledger",
+            lambda made, out: ["ledger", str(made / "explained"), str(made / "campaign"), "--out", str(out / "l.csv")],
+            _all(_EXPLAINED, _CAMPAIGN),
+        ),
+        Verb(
+            "replay",
+            lambda made, out: ["replay", str(out / "campaign"), _failing_case(made / "campaign")],
+            _CAMPAIGN,
+            _copy("campaign"),
+        ),
+        Verb("show", lambda made, out: ["show", str(out / "explained"), "--json"], _EXPLAINED, _copy("explained")),
+        Verb("checkup", lambda made, out: ["checkup", *glass(made), "--out", str(out / "checkup")]),
+        Verb(
+            "zoo train",
+            lambda made, out: ["zoo", "train", "yolox", "--steps", "2", "--out", str(out / "training")],
+            patch=_small_training,
+        ),
+    )
+}
