@@ -55,6 +55,7 @@ def distance(document: Document) -> Figure:
     axes = figure.axes[0]
     low, high = ([100 * entry["interval"][end] for entry in entries] for end in (0, 1))
     axes.fill_between(away, low, high, color=charts.SERIES[0], alpha=0.2, linewidth=0)
+    axes.set_ylim(0, 1.08 * max([*high, 1]))
     return charts.caption(figure, about(document))
 
 
