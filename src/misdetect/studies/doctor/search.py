@@ -90,7 +90,10 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         gains = [_worth(evidence, trial) - _worth(evidence, best) for trial in trials]
         if max(gains, default=0.0) <= 0:
             break
-        best = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
+        top = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
+        if evidence.edits(top.wiring.query) and top.fit.total - best.fit.total <= GAIN:
+            break  # an edit must do better than reading the answers otherwise; an option need not: it is the plainer fix
+        best = top
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")
