@@ -92,7 +92,7 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
             break
         top = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
         if evidence.edits(top.wiring.query) and top.fit.total - best.fit.total <= GAIN:
-            break  # an edit must do better than reading the answers otherwise; an option need not: it is the plainer fix
+            break  # an edit must do better than another reading; an option need not, being the plainer fix
         best = top
     found.chosen = best.wiring
     if best.wiring != Wiring():
