@@ -18,6 +18,7 @@ Wanted = list[tuple[str, int]]
 GAIN = 0.02
 """What a change must gain on the choosing images to be looked at further: in AP with plus AP without classes."""
 TUNING_GAIN, READING_GAIN = 0.1, 0.1
+MIRRORS = {"mirror", "flip"}
 QUERY = "query "
 """Before the name of a change in what is sent, among the single changes of a wiring."""
 READABLE = 0.2
@@ -89,7 +90,10 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
         gains = [_worth(evidence, trial) - _worth(evidence, best) for trial in trials]
         if max(gains, default=0.0) <= 0:
             break
-        best = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
+        top = next(trial for trial, gain in zip(trials, gains, strict=True) if gain >= max(gains) - EQUAL)
+        if evidence.edits(top.wiring.query) and top.fit.total - best.fit.total <= GAIN:
+            break  # an edit must do better than another reading; an option need not, being the plainer fix
+        best = top
     found.chosen = best.wiring
     if best.wiring != Wiring():
         names = [] if best.wiring.query == AS_IS else best.wiring.query.split(" + ")
@@ -104,6 +108,8 @@ def _worth(evidence: Evidence, trial: Trial) -> float:
     that needs fewer is believed."""
     price = sum(TUNING_GAIN if change.tunes else GAIN for change in evidence.parts(trial.wiring.query))
     readings = sum(not name.startswith(QUERY) for name, _ in atoms(trial.wiring))
+    if not trial.wiring.reading.turned and MIRRORS & set(evidence.edits(trial.wiring.query)):
+        readings += 2  # most detectors see mirrored pictures as well, so mirrored boxes alone explain the same
     return trial.fit.total - price - READING_GAIN * readings
 
 
