@@ -2,7 +2,8 @@
 
 A damage is a function of a ``Victim``: a copy of a finished run of several parts, beside runs it may be mixed up with.
 ``REFUSED``: reading it and going on with it is one sentence, and ``--repair`` mends it. ``REDONE``: it is read as an
-unfinished run, and the same command finishes it. ``HARMLESS``: it changes nothing. ``STUCK``: ``--repair`` refuses too,
+unfinished run, and the same command finishes it. ``RETRIED``: a case that failed first counts as failed, is named, and
+``--retry-failed`` mends it. ``HARMLESS``: it changes nothing. ``STUCK``: ``--repair`` refuses too,
 and leaves everything as it is, since nothing shows that the folder was ever this run's.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-REFUSED, REDONE, HARMLESS, STUCK = "refused", "redone", "harmless", "stuck"
+REFUSED, REDONE, RETRIED, HARMLESS, STUCK = "refused", "redone", "retried", "harmless", "stuck"
 DAMAGED = "is damaged"
 
 
@@ -122,7 +123,7 @@ def _of_bytes() -> Iterator[Damage]:
         for part in victim.parts:
             part.write_bytes(part.read_bytes()[:-3])
 
-    yield Damage("all-parts-cut-off", all_torn, REFUSED, "6 more cannot be used")
+    yield Damage("all-parts-cut-off", all_torn, REFUSED, "asks again about 6 cases (0-5)")
 
 
 # The names of parts, and what stands in their place.
@@ -191,7 +192,7 @@ def _of_names() -> Iterator[Damage]:
     yield Damage("part-links-to-itself", replaced(lambda path: path.symlink_to(path.name)), REFUSED, says)
     yield Damage("part-deleted", lambda victim: victim.part.unlink(), REDONE)
     yield Damage("first-part-deleted", lambda victim: victim.parts[0].unlink(), REDONE)
-    yield Damage("last-part-deleted", lambda victim: victim.parts[-1].unlink(), REDONE)
+    yield Damage("last-part-deleted", lambda victim: victim.parts[-1].unlink(), RETRIED)
     yield Damage("all-parts-deleted", lambda victim: [part.unlink() for part in victim.parts], REDONE)
 
 

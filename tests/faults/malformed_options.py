@@ -234,7 +234,7 @@ DATA_SPECS: dict[str, str] = {
     "cocoa:x.json": "coco",
     "instances.json": "coco:",
     "data.yaml": "yolo:",
-    "photos": "folder:",
+    "photos": "",
     "coco": "",
     "coco:": "",
     "coco:.": "",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_world import World
 from damaged_caches import Kept, cache_damages, random_cache_damages
-from damaged_runs import HARMLESS, REDONE, REFUSED, STUCK, Damage, Victim, damages, random_damages
+from damaged_runs import HARMLESS, REDONE, REFUSED, RETRIED, STUCK, Damage, Victim, damages, random_damages
 
 from misdetect.engine import store
 from misdetect.engine.store import Run
@@ -116,9 +116,16 @@ def check_run(damage: Damage, whole: Whole, run, tmp_path):
     elif damage.expected == HARMLESS:
         assert shown[0] == 0
         assert {**json.loads(shown[1]), "out": ""} == whole.document
+    elif damage.expected == REDONE and not victim.parts:
+        assert "no case is done yet" in json.loads(shown[1])["error"]["message"]
     elif damage.expected == REDONE:
         assert shown[0] == 0
         assert not json.loads(shown[1])["finished"]
+    elif damage.expected == RETRIED:
+        assert [failure["image"] for failure in json.loads(shown[1])["failures"]] == ["5.png"]
+        line += ["--retry-failed"]
+        assert run(*line)[0] == 0
+        assert whole.read(run, victim.run) == (whole.rows, whole.document)
     if damage.expected in (HARMLESS, REDONE):
         assert run(*line)[0] == 0
         assert whole.read(run, victim.run) == (whole.rows, whole.document)

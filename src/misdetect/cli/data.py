@@ -40,6 +40,7 @@ def data(
     document = inspect(dataset, masks=masks)
     if out is not None:
         console = messages()
+        console.quiet = not console.is_terminal
         with console.status("exporting") as status:
             total = len(dataset)
             written = export_coco(dataset, out, progress=lambda n: status.update(f"exporting {n} of {total} images"))

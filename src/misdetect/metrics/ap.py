@@ -47,8 +47,7 @@ def average_precision(
         raise BadArray("Expected segments on both sides to score masks. Got boxes only.")
     evaluator = COCOeval(*_coco_objects(truth, detections, masks), "segm" if masks else "bbox")
     # a cap below 10 also bounds AR1 and AR10; the table must stay ascending and of three columns
-    most = min(max_detections, 1 << 31)  # more than all; the evaluator counts in 64 bits
-    caps = [min(1, most), min(10, most), most]
+    caps = [min(1, max_detections), min(10, max_detections), max_detections]
     if caps != [1, 10, 100]:
         evaluator.params.max_dets = caps
     evaluator.evaluate()

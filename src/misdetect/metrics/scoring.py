@@ -203,6 +203,7 @@ def score(
     """
     truth, detections = compared_by(masks, truth, detections)
     settings = tide_settings or TideSettings()
+    max_detections = min(max_detections, 1 << 31)  # more than all there are, and still a number for everybody
     ap = average_precision(truth, detections, max_detections=max_detections, masks=masks)
     assignment = assignment or tide.assign(truth, detections, settings)
     result = tide.costs(assignment, truth, detections, settings)

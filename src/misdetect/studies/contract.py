@@ -252,6 +252,8 @@ def read_document(run: Run) -> Document:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, MisdetectError):  # of the rows
             raise
+    if not run.done():
+        raise BadData(f"{run.path} has nothing to show: no case is done yet. The command that made it goes on.")
     return document_of(run)
 
 
