@@ -194,7 +194,8 @@ def lines(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: 
     figure = new(6, 3.6)
     axes = figure.subplots()
     for i, (name, (xs, ys)) in enumerate(curves.items()):
-        axes.plot(xs, ys, marker="o", markersize=3, color=SERIES[i % len(SERIES)], label=name)
+        size, above = (9, 3) if len(xs) == 1 else (3, 2)  # a single point marks a place on another curve
+        axes.plot(xs, ys, marker="o", markersize=size, zorder=above, color=SERIES[i % len(SERIES)], label=name)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(across, fontsize=8)
     axes.set_ylabel(up, fontsize=8)

@@ -126,40 +126,6 @@ def heat_map(
     return titled(np.concatenate([blended, scale, words]), title)
 
 
-def curve(
-    lines: Sequence[tuple[str, Sequence[float], Sequence[float]]],
-    *,
-    title: str,
-    across: str,
-    size: tuple[int, int] = (560, 340),
-    beside: bool = False,
-) -> Pixels:
-    """A plain chart of ``lines`` (name, x values, y values), both axes from 0; names stand in it or ``beside``."""
-    width, height = size
-    left, top, right, bottom = 52, 34, width - 16, height - 44
-    canvas = np.full((height, width + 210 * beside, 3), 255, dtype=np.uint8)
-    most_x = max((max(xs) for _, xs, _ in lines if len(xs)), default=1) or 1
-    most_y = 1.05 * max((max(ys) for _, _, ys in lines if len(ys)), default=1) or 1
-    for tick in np.linspace(0, 1, 5):
-        y, x = round(bottom - tick * (bottom - top)), round(left + tick * (right - left))
-        cv2.line(canvas, (left, y), (right, y), (225, 225, 225), 1)
-        cv2.putText(canvas, f"{tick * most_y:.3g}", (6, y + 4), _FONT, 0.4, _BLACK, 1, cv2.LINE_AA)
-        cv2.putText(canvas, f"{tick * most_x:.3g}", (x - 10, bottom + 16), _FONT, 0.4, _BLACK, 1, cv2.LINE_AA)
-    for number, (name, xs, ys) in enumerate(lines):
-        points = [
-            (round(left + x / most_x * (right - left)), round(bottom - y / most_y * (bottom - top)))
-            for x, y in zip(xs, ys, strict=True)
-        ]
-        cv2.polylines(canvas, [np.array(points, dtype=np.int32)], False, colour(number), 2, cv2.LINE_AA)
-        for point in points:
-            cv2.circle(canvas, point, 3, colour(number), -1, cv2.LINE_AA)
-        at = right + 14 if beside else right - 190
-        cv2.putText(canvas, name, (at, top + 14 + 16 * number), _FONT, 0.42, colour(number), 1, cv2.LINE_AA)
-    cv2.putText(canvas, title, (left, 18), _FONT, 0.48, _BLACK, 1, cv2.LINE_AA)
-    cv2.putText(canvas, across, (left, height - 8), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
-    return canvas
-
-
 def save_png(path: Path, image: Pixels) -> Path:
     """Write ``image`` as PNG, making the folder where needed; returns ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)

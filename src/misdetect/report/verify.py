@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from misdetect.boxes import boxes_of
 from misdetect.compose.move import Flipped, Moved
@@ -14,8 +15,9 @@ from misdetect.engine.store import Run
 from misdetect.errors import BadImage
 from misdetect.metrics.causes import CAUSES
 from misdetect.picture import Pixels
+from misdetect.report import charts
 from misdetect.report import verify_figures as drawn
-from misdetect.report.figures import curve, save_png, stacked, titled
+from misdetect.report.figures import save_png, stacked
 from misdetect.studies.contract import Document, read_document
 from misdetect.studies.verify.context import Context, hallucinations
 from misdetect.studies.verify.document import figures_of
@@ -40,15 +42,17 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     if not parts:
         return []
     figures = figures_of(Table(run))
-    made = [
-        save_png(folder / "states.png", titled(drawn.states(parts), "states of parts (Fig. 3)")),
-        save_png(folder / "prior.png", prior(run, document)),
-        save_png(folder / "ap.png", ap_bars({"AP": figures})),
-        save_png(folder / "missing-recall.png", missing_recall({"missing parts": figures})),
-        save_png(folder / "f_vv.png", f_vv(document)),
-    ]
+    told = f"{document['detector'] or 'a detector'} on {document['data']}, score ≥ {document['settings']['score']:g}"
+    shown = {
+        "states": drawn.states(parts),
+        "prior": _prior(run, document),
+        "ap": drawn.ap_bars({"AP": figures}),
+        "missing-recall": drawn.missing_recall({"missing parts": figures}),
+        "f_vv": drawn.f_vv(document, WITH),
+        **({"causes": drawn.causes(document["causes"])} if document["hallucinations"] else {}),
+    }
+    made = [charts.save(folder / f"{name}.png", charts.caption(each, told)) for name, each in shown.items()]
     if document["hallucinations"]:
-        made.append(save_png(folder / "causes.png", drawn.causes(document["causes"])))
         study = rebuild(run, data)
         for cause in CAUSES:
             strips = _strips(run, study, cause, most)
@@ -61,58 +65,14 @@ def draw_comparison(document: Document, folder: Path) -> list[Path]:
     """Figs. 5 and 6 of several runs."""
     runs = {run["name"]: run for run in document["runs"]}
     return [
-        save_png(folder / "ap.png", ap_bars(runs)),
-        save_png(folder / "missing-recall.png", missing_recall(runs)),
-        save_png(folder / "f_vv.png", f_vv_of(runs)),
+        charts.save(folder / "ap.png", drawn.ap_bars(runs)),
+        charts.save(folder / "missing-recall.png", drawn.missing_recall(runs)),
+        charts.save(folder / "f_vv.png", drawn.f_vv_of(runs)),
     ]
 
 
-def ap_bars(documents: dict[str, Document]) -> Pixels:
-    """Fig. 5: AP of each part, a bar per run."""
-    parts = dict.fromkeys(part for document in documents.values() for part in document["AP"])
-    values = {part: [document["AP"].get(part) for document in documents.values()] for part in parts}
-    return drawn.bars(values, list(documents), "AP over present parts, IoU .5:.95 (Fig. 5)")
-
-
-def missing_recall(documents: dict[str, Document]) -> Pixels:
-    """Fig. 6: recall of missing parts over IoU."""
-    lines = [_line(name, each["missing_recall_curve"]) for name, each in documents.items() if each["missing"]]
-    scores = sorted({document["score"] for document in documents.values()})
-    at = ", ".join(f"{score:g}" for score in scores)
-    return curve(lines, title=f"recall of missing parts at score {at} (Fig. 6)", across="IoU", beside=True)
-
-
-def f_vv(document: Document) -> Pixels:
-    """F_vv over the score threshold, the chosen one and the best one marked."""
-    best, how = document["best_threshold"][WITH], document["settings"]
-    lines = [_line("F_vv", document["f_vv_curve"]), _line("recall, present", _column(document, 1))]
-    lines.append(_line("recall, missing", _column(document, 2)))
-    if document[WITH]["f_vv"] is not None:
-        lines.append((f"chosen: {how['score']:g}", [how["score"]], [document[WITH]["f_vv"]]))
-    if best["score"] is not None and best["chosen_f_vv"] is not None:
-        lines.append((f"best: {best['score']:g}, {best['f_vv']:.3f} elsewhere", [best["score"]], [best["chosen_f_vv"]]))
-    return curve(lines, title=f"F_vv with localisation, beta {how['beta']:g}", across="score threshold", beside=True)
-
-
-def f_vv_of(documents: dict[str, Document]) -> Pixels:
-    """F_vv over the score threshold of several runs."""
-    lines = [_line(name, document["f_vv_curve"]) for name, document in documents.items()]
-    return curve(lines, title="F_vv with localisation", across="score threshold", beside=True)
-
-
-def _column(document: Document, index: int) -> list[list[float | None]]:
-    return [[row[0], row[index]] for row in document["recall_curves"][WITH]]
-
-
-def _line(name: str, points: list[list[Any]]) -> tuple[str, list[float], list[float]]:
-    known = [(x, y) for x, y in points if y is not None]
-    return name, [x for x, _ in known], [y for _, y in known]
-
-
-def prior(run: Run, document: Document) -> Pixels:
+def _prior(run: Run, document: Document) -> Figure:
     """Fig. 4, and the hallucinated boxes in the same frame and colours."""
-    boxes = {name: each["box"] for name, each in document["prior"]["by_part"].items()}
-    place = {name: i for i, name in enumerate(boxes)}
     rows = run.query(
         "SELECT d.label, d.width, d.height, d.x0, d.y0, d.x1, d.y1 FROM rows p JOIN rows d "
         "ON p.case_index = d.case_index AND p.label = d.label "
@@ -122,15 +82,8 @@ def prior(run: Run, document: Document) -> Pixels:
         [document["settings"]["score"]],
     ).to_pylist()
     sizes = np.array([[row["width"], row["height"]] * 2 for row in rows], np.float64).reshape(-1, 4)
-    shares = boxes_of(rows) / sizes
-    known = [(name, np.array(box if box is not None else [0.0] * 4)) for name, box in boxes.items()]
-    return stacked(
-        [
-            drawn.ellipses(known, "mean position and size of present parts (Fig. 4)"),
-            drawn.outlines(shares, [place[row["label"]] for row in rows], f"{len(rows)} hallucinated boxes"),
-        ],
-        sideways=True,
-    )
+    means = {name: each["box"] for name, each in document["prior"]["by_part"].items()}
+    return drawn.prior(means, boxes_of(rows) / sizes, [row["label"] for row in rows])
 
 
 def _strips(run: Run, study: VerifyStudy, cause: str, most: int) -> list[Pixels]:
