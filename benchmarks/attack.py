@@ -82,7 +82,7 @@ def bare(detector: TorchDetector, samples: list[tuple[np.ndarray, Truth]], steps
                 torch.autograd.grad((cls + loc).sum(), tensors)
 
 
-def alternately(one: Callable[[], None], other: Callable[[], None], rounds: int) -> float:
+def alternately(one: Callable[[], object], other: Callable[[], object], rounds: int) -> float:
     """Median over rounds of the time of ``other`` over that of ``one``: how many times as fast ``one`` is. In processor
     time, since other processes may be at work."""
     one(), other()
@@ -159,9 +159,7 @@ def to_art(images: int, steps: int, rounds: int) -> float | str:
     attack = ProjectedGradientDescent(
         theirs, norm=np.inf, eps=EPS / 255, eps_step=ALPHA / 255, max_iter=steps, batch_size=8, verbose=False
     )
-    return alternately(
-        lambda: through_the_engine(detector, samples, steps), lambda: attack.generate(x=x, y=y) and None, rounds
-    )
+    return alternately(lambda: through_the_engine(detector, samples, steps), lambda: attack.generate(x=x, y=y), rounds)
 
 
 def workers(images: int, steps: int) -> float:
