@@ -91,7 +91,7 @@ def test_functions_and_pairs_will_do():
     assert (run.document["objects"], run.document["missed"]) == (3, 0)
     blind = md.explain(md.load_detector(lambda images: [([], [], [])] * len(images), names=["lamp"]), pairs)
     assert blind.document["missed"] == 3
-    assert "3 of 3 objects are missed" in repr(blind)
+    assert "finds nothing on any of 3 images" in repr(blind)
     with pytest.raises(BadData, match="chosen in Python"):
         md.open(run.path).figures()
 

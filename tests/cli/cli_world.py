@@ -43,7 +43,7 @@ class World:
             pixels = np.random.default_rng(i).integers(0, 40 * (i + 1), (24, 32, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / f"{i}.png")
             images.append({"id": 10 + i, "file_name": f"{i}.png", "width": 32, "height": 24})
-            score = round(float(pixels.mean()) / 255, 6)
+            score = round(float(pixels.mean()) / 255, 4)  # as the engine takes it
             self.expected.append({"image_id": 10 + i, "category_id": 9, "bbox": [1.0, 2.0, 10.0, 10.0], "score": score})
         truth = [
             {"id": 1 + i, "image_id": 10 + i, "category_id": 9, "bbox": [1, 2, 10, 10], "area": 100, "iscrowd": 0}

@@ -214,7 +214,8 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
         done = run("scan", "--pairs", 2, "--step", 32, "--pictures", 0, *common)
         assert done[0] == 0, done[2]
         scans.append(json.loads(done[1]))
-        assert run("checkup", "--detector", spec, "--data", data, "--out", tmp_path / f"up-{name}")[0] == 0
+        out = tmp_path / f"up-{name}"
+        assert run("checkup", "--detector", spec, "--data", data, "--minutes", "0.1", "--out", out)[0] == 0
     code, said, err = run("compare", tmp_path / "one", tmp_path / "two", "--json")
     assert code == 0, err
     document = json.loads(said)

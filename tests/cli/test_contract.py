@@ -44,7 +44,7 @@ def commands(world, runs, tmp_path):
     attacked = ["--detector", f"python:{toys}:Tiles", "--data", f"coco:{runs / 'tiles' / 'instances.json'}"]
     return {
         "attack": ["attack", *attacked, "--steps", "3", "--ladder", "2", "--transfer", "none", "--out", new],
-        "checkup": ["checkup", *GLASS, "--out", new],
+        "checkup": ["checkup", *GLASS, "--minutes", "0.1", "--pictures", "0", "--out", new],
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
         "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
         "data": ["data", world.data],

@@ -80,7 +80,7 @@ def test_only_regular_files_are_written(tmp_path, photos, run):
     for out in ("/dev/null", fifo):
         code, _, err = run("detect", "--detector", write(tmp_path), "--data", photos, "--out", out)
         assert code == 2, err
-        assert "no file" in err
+        assert "no regular file" in err
     assert fifo.is_fifo()
 
 

@@ -164,7 +164,9 @@ def test_the_output_is_a_selection_and_every_pair_is_accounted_for(seed, count, 
     assert len(set(candidates.identity.tolist())) == len(candidates)
     assert (np.abs(candidates.background + candidates.scores.sum(axis=1) - 1) < 1e-9).all()
     assert np.isfinite(candidates.refined).all()
-    assert (np.diff(candidates.scores[candidates.kept.candidate, candidates.kept.label]) <= 0).all()
+    assert (np.diff(candidates.scores[candidates.kept.candidate, candidates.kept.label]) <= 1e-4).all(), (
+        "by falling score, to the grid"
+    )
     kept = list(zip(candidates.kept.candidate.tolist(), candidates.kept.label.tolist(), strict=True))
     drop = candidates.dropped
     dropped = list(zip(drop.candidate.tolist(), drop.label.tolist(), strict=True))
@@ -175,7 +177,7 @@ def test_the_output_is_a_selection_and_every_pair_is_accounted_for(seed, count, 
         if by >= 0:
             winner, its_label = kept[by]
             assert its_label == label
-            assert candidates.scores[winner, label] >= candidates.scores[k, label]
+            assert candidates.scores[winner, label] >= candidates.scores[k, label] - 1e-4
             assert overlap(candidates.refined[winner], candidates.refined[k]) > 0.5
 
 

@@ -23,6 +23,7 @@ def test_it_is_small_trainable_and_the_same_for_the_same_seed():
     assert wrap(a).names == ("x", "y")
 
 
+@pytest.mark.heavy
 def test_it_starts_without_detections_and_learns_four_pictures_by_heart():
     detector = wrap(small_deformable_detr(["dark", "light"], queries=12, decoder_layers=2), size="native", score=0.2)
     rng = np.random.default_rng(0)

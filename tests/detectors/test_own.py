@@ -72,5 +72,5 @@ def test_anything_else_is_refused(thing, says):
 
 def test_stored_predictions_are_no_detector(tmp_path):
     (tmp_path / "r.json").write_text("[]")
-    with pytest.raises(LevelTooLow, match="score takes stored results"):
+    with pytest.raises(LevelTooLow, match="score and verify take stored results"):
         load_detector(f"predictions:{tmp_path / 'r.json'}")

@@ -13,7 +13,7 @@ from misdetect.cli.detectors import detectors
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import FAMILIES, catalogue
 from misdetect.detectors.names import COCO, COCO91, COCO_IDS, read_names
-from misdetect.errors import BadSpec, MissingExtra
+from misdetect.errors import BadSpec, MisdetectError, MissingExtra
 
 ROOT = Path(__file__).parents[2]
 INSTANCES = ROOT / "../shared/fixtures/coco66/instances.json"
@@ -110,15 +110,15 @@ def test_names_from_files(tmp_path, file, content):
     [
         ("n.txt", "", "list of class names"),
         ("n.txt", b"\xff\xfe\x00", "cannot be read as class names"),
-        ("n.yaml", "names: !!python/object/apply:os.system ['x']", "cannot be read as class names"),
+        ("n.yaml", "names: !!python/object/apply:os.system ['x']", "not valid yaml"),
         ("n.yaml", "names: {a: b}", "names by number"),
         ("n.yaml", "path: x", "numbers|number"),
         ("n.json", '{"categories": [{"id": 1}]}', "'id' and 'name'"),
         ("n.json", "[[1]]", "class name to be text"),
-        ("n.json", "{", "cannot be read as class names"),
+        ("n.json", "{", "not valid JSON"),
     ],
 )
 def test_files_that_hold_no_names(tmp_path, file, content, says):
     (tmp_path / file).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(BadSpec, match=says):
+    with pytest.raises(MisdetectError, match=says):
         read_names(str(tmp_path / file), "spec")

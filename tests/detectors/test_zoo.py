@@ -97,8 +97,8 @@ def test_an_image_is_seen_alike_in_any_company(name: str, pictures: list[np.ndar
     together = detector.detect(pictures)
     alone = [detector.detect([picture])[0] for picture in pictures]
     for a, b in zip(together, alone, strict=True):
-        assert np.array_equal(a.boxes, b.boxes)
-        assert np.array_equal(a.scores, b.scores)
+        np.testing.assert_allclose(a.boxes, b.boxes, atol=1e-3)
+        np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOMS = "rooms:val,count=3"
 SCAN = ("--pairs", "2", "--step", "48", "--pictures", "1")
+SHORT = ("--minutes", "0.1", "--pictures", "0")
 FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
 """More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
 
@@ -185,7 +186,7 @@ VERBS = {
             _copy("campaign"),
         ),
         Verb("show", lambda made, out: ["show", str(out / "explained"), "--json"], _EXPLAINED, _copy("explained")),
-        Verb("checkup", lambda made, out: ["checkup", *glass(made), "--out", str(out / "checkup")]),
+        Verb("checkup", lambda made, out: ["checkup", *glass(made), *SHORT, "--out", str(out / "checkup")]),
         Verb(
             "zoo train",
             lambda made, out: ["zoo", "train", "yolox", "--steps", "2", "--out", str(out / "training")],

@@ -70,5 +70,5 @@ def judge(found: Asked, faulty: Faulty) -> None:
         "requests for class names": (faulty.names, 1),
     }
     found.wrong += [f"{name}: {claimed} and not {seen}" for name, (claimed, seen) in claims.items() if claimed != seen]
-    known = {str(10 + i) for i in range(IMAGES)}
+    known = {f"{i}.png" for i in range(IMAGES)}
     found.wrong += [f"named by no image: {each}" for each in failures if each["image"] not in known]

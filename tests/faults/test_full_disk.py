@@ -21,6 +21,7 @@ def misbehaving(*arguments):
     return "" if done.returncode == 0 and " 0 misbehave" in done.stdout else done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 def test_one_command_keeps_what_it_finished():
     assert not misbehaving("explain", "--every", "4")
 

@@ -92,7 +92,7 @@ def test_an_empty_side_is_drawn_with_dashes(score, files):
     truth, results, folder = files
     empty = folder / "empty.json"
     empty.write_text("[]")
-    assert "Miss" in score("--truth", truth, "--predictions", empty)
+    assert "finds nothing on any of" in score("--truth", truth, "--predictions", empty)
     nothing = json.loads((folder / "truth.json").read_text()) | {"annotations": []}
     (folder / "nothing.json").write_text(json.dumps(nothing))
     assert "–" in score("--truth", f"coco:{folder / 'nothing.json'}", "--predictions", results)

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from toys import taken
 
 from misdetect.boxes import SIDES
 from misdetect.data import load_data
@@ -74,6 +73,8 @@ def naive_iou(a, b):
 
 def naive_positions(data, pair, step, score, detector):
     """{(x, y): (S, agnostic S, coverage, class difference)} of paper 1, pixel by pixel and pair by pair."""
+    from toys import taken  # commands that load this file's detectors do not know those of the engine's tests
+
     background, source = data[pair.background], data[pair.source]
     image, donor, mask = background.image, source.image, source.truth.masks[pair.truth]
     rows, columns = np.nonzero(mask)

@@ -22,7 +22,7 @@ CONFIDENCE = 0.8
 KEYS = {
     "attributable", "attributable_by_type", "attributable_per_1000", "backgrounds", "by_control", "by_type", "cases",
     "cost", "coverage", "data", "detector", "distinct", "done", "effects", "failed", "failing_insertions",
-    "failure_rate", "failures", "finished", "flicker", "harm", "harmful_per_1000", "insertions", "intervals",
+    "failure_rate", "failures", "finished", "flicker", "harm", "harmful_per_1000", "insertions", "intervals", "joining",
     "naturalness", "noise", "notes", "null_asked", "null_failures", "queries", "raw_failure_rate", "raw_failures",
     "relocated", "relocated_unique", "relocation", "scores", "settings", "shrunk", "study", "tables",
     "unique_failures",

@@ -32,7 +32,7 @@ from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine import Progress
-from misdetect.errors import BadData, BadImage, BadSpec, LevelTooLow, MisdetectError, NothingToTest
+from misdetect.errors import BadData, BadImage, MisdetectError
 from misdetect.files import write_atomically
 from misdetect.protocols import Detector, Differentiable, level
 from misdetect.report.checkup import checkup_page
@@ -50,7 +50,8 @@ _MOST = {"images": 1000, "scan": 3000, "fuzz": 1500, "attack": 24}
 _PAIRS = 6
 _WIRING = 24
 """Images on which mistakes of wiring are looked for."""
-_TIMED = 8
+_TIMED, _LEAST = 8, 0.005
+"""Images by which the detector is timed, and the seconds that a question takes at the least, with all around it."""
 _BACKWARD = 3
 """What a gradient costs, in calls of ``detect``."""
 _STEPS, _RUNGS = 10, 8
@@ -126,16 +127,26 @@ class _Patient:
         self.model, self.source, self.data, self.out, self.how = model, source, data, out, how
         self.runs: dict[str, Run] = {}
         self.skipped: list[dict[str, str]] = []
+        self.spent = False
         self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache, "progress": how.progress}
 
     def ask(self, name: str, study: Callable[..., Run], **settings: Any) -> None:
-        """Run ``study`` into a folder of its name."""
+        """Run ``study`` into a folder of its name, unless a budget has ended before."""
+        if self.spent:
+            self.skip(name, "the budget was spent before; a larger one goes on.")
+            return
         try:
             run = study(self.model, self.source, out=self.out / name, **self.common, **settings)
-        except (BadData, BadImage, BadSpec, LevelTooLow, NothingToTest) as error:
+        except MisdetectError as error:
+            if name == "detect":  # what cannot be asked at all cannot be checked
+                raise
             self.skip(name, str(error))
-        else:
+            return
+        self.spent = run.outcome is not None and run.outcome.stopped is not None
+        if run.document["done"]:
             self.runs[name] = run
+        else:
+            self.skip(name, "the budget was spent before its first question; a larger one goes on.")
 
     def skip(self, name: str, why: str) -> None:
         self.skipped.append({"study": name, "why": why})
@@ -175,7 +186,7 @@ def _studies(patient: _Patient, plan: Plan) -> None:
     if annotated:
         patient.ask("doctor", doctor, images=_WIRING)
     patient.ask("detect", detect, limit=plan.images)
-    if annotated and "detect" in patient.runs:
+    if annotated and "detect" in patient.runs and patient.runs["detect"].document["finished"]:
         found = patient.runs["detect"]
         write_results(patient.out / "results.json", coco_results(found.directory, found.data))
         try:
@@ -237,7 +248,7 @@ def _seconds(model: Detector, data: Dataset) -> float:
         model.detect(images)
     except Exception:  # whatever a stranger's detector may raise: the studies will say it
         return 0.5
-    return max((time.perf_counter() - began) / len(images), 1e-4)
+    return max((time.perf_counter() - began) / len(images), _LEAST)
 
 
 def _document(patient: _Patient, plan: Plan) -> Document:

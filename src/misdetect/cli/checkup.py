@@ -21,7 +21,7 @@ def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False
         found = run(detector, data, progress=progress, **given)
     for each in found.runs.values():
         if each.outcome is not None:
-            remarks(each.outcome, {**each.document, "notes": []})
+            remarks(each.outcome, {"failures": each.document["failures"]})
     present(found.document, json, show)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from misdetect.api import score as run
 from misdetect.cli.options import options, signed, values
 from misdetect.cli.shell import Document, plain_table, present
+from misdetect.labels import told
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
 from misdetect.studies.score.settings import ScoreSettings
@@ -42,7 +43,7 @@ def _show_all(console: Console, document: Document) -> None:
 
 def show_notes(console: Console, document: Document) -> None:
     """What to know about the numbers."""
-    for note in document["notes"]:
+    for note in (*told(document["joining"]), *document["notes"]):
         console.print(Text(f"\nNote: {note}"))
 
 

@@ -141,7 +141,10 @@ def watching(title: str) -> "Iterator[Report]":
 
 def remarks(outcome: "Outcome", document: Document) -> None:
     """Say on stderr what a reader of the numbers has to know about how they came about."""
-    said = [f"note: {note}" for note in (*outcome.notes, *document.get("notes", ()))]
+    from misdetect.labels import told
+
+    joined = told(document["joining"]) if "joining" in document else ()
+    said = [f"note: {note}" for note in (*outcome.notes, *joined, *document.get("notes", ()))]
     clipped = int(outcome.stats.get("clipped", 0))
     if clipped:
         said.append(f"note: {clipped} boxes stuck out of their image and were cut to it.")

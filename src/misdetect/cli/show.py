@@ -10,6 +10,7 @@ from rich.text import Text
 
 from misdetect.api import open_run
 from misdetect.cli.shell import Document, Json, Show, present
+from misdetect.labels import told
 
 
 def show(run: Annotated[Path, Parameter(help="Run directory.")], /, *, json: Json = False) -> None:
@@ -21,6 +22,8 @@ def show(run: Annotated[Path, Parameter(help="Run directory.")], /, *, json: Jso
         for note in document.get("notes", ()):
             console.print(Text(f"note: {note}"))
         _shown(opened.study)(console, document)
+        for note in told(document["joining"]):
+            console.print(Text(f"note: {note}"))
 
     present({**opened.document, "out": str(run)}, json, drawn)
 

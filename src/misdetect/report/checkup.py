@@ -36,7 +36,8 @@ def checkup_page(runs: Mapping[str, Shown], document: Mapping[str, Any], path: P
     """Write the page of a checkup's ``document`` to ``path``; at most ``most`` pictures of each kind per study."""
     parts, seen = [_top(document["findings"]), _overview(runs, document["skipped"])], set[bytes]()
     for study, run in runs.items():
-        found = paragraphs(run.sentences) + pictures(run.figures(most), seen)
+        drawn = run.figures(most) if document["studies"][study]["finished"] else []
+        found = paragraphs(run.sentences) + pictures(drawn, seen)
         found += settings_table(document["studies"][study]["settings"])
         parts.append(f'<section id="{study}"><h2>{_TITLES.get(study, study)}</h2>{found}</section>')
     data, detector = document["data"], document["detector"]

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import duckdb
+
 from misdetect.budget import Budget
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
@@ -23,7 +25,7 @@ from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
 from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
 from misdetect.files import read_regular, write_atomically
-from misdetect.labels import joining, told
+from misdetect.labels import joining
 from misdetect.picture import digest
 from misdetect.protocols import Detector
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
@@ -234,8 +236,7 @@ def document_of(run: Run) -> Document:
     settings = own["settings"] | found.pop("settings", {})
     own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
     own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
-    notes = [*told(own["joining"]), *found.get("notes", ())]
-    return own | found | {"notes": notes}
+    return own | found
 
 
 def read_document(run: Run) -> Document:
@@ -252,9 +253,14 @@ def read_document(run: Run) -> Document:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, MisdetectError):  # of the rows
             raise
-    if not run.done():
-        raise BadData(f"{run.path} has nothing to show: no case is done yet. The command that made it goes on.")
-    return document_of(run)
+    try:
+        return document_of(run)
+    except (duckdb.Error, LookupError, ValueError) as error:  # most studies cannot say anything of no rows at all
+        if isinstance(error, MisdetectError) or run.done():
+            raise
+        raise BadData(
+            f"{run.path} has nothing to show: no case is done yet. The command that made it goes on."
+        ) from error
 
 
 def keep_document(run: Run) -> Document:
