@@ -1,6 +1,7 @@
 """The small Deformable DETR: its size, its determinism, and that it learns."""
 
 import numpy as np
+import pytest
 import torch
 from hf_models import images
 
