@@ -69,7 +69,7 @@ def test_all_is_the_sum_of_both(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_an_image_is_normalised_by_itself(family: str, batch_size: int) -> None:
-    """Neither companions nor their objects change an image's loss or gradient, but for what some CPUs' kernels round."""
+    """Neither companions nor their objects change an image's loss or gradient, but for what some CPUs round."""
     detector = wrap(toy(family), NAMES, batch_size=batch_size)
     a, b, c, d = photos(4)
     value, (slope,) = detector.gradient([a], [truth(0)], "all")
