@@ -130,7 +130,7 @@ def _scan(document: Document) -> Iterator[Finding]:
         yield Finding(
             f"A foreign object in the picture harms other detections at {_percent(harm['object'] / 100, None)} of "
             f"positions, {_percent(value, ends)} more than a patch of background in its place.",
-            "Add images with transplanted objects to the training data (`misdetect export` writes them).",
+            "Add images with objects in unusual places to the training data; `misdetect show` lists the worst pairs.",
             value,
             _pair(ends),
             "scan",
