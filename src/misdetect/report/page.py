@@ -18,7 +18,8 @@ _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
     "background:#fff}img{max-width:100%;height:auto}figure{margin:1.5rem 0;overflow-x:auto}"
     "figcaption,footer{color:#555}"
-    "td{padding:.1rem 1.5rem .1rem 0;vertical-align:top;overflow-wrap:anywhere}li{margin:.6rem 0}i{color:#555}"
+    "td{padding:.1rem 1.5rem .1rem 0;vertical-align:top;overflow-wrap:anywhere}td:first-child{white-space:nowrap}"
+    "li{margin:.6rem 0}i{color:#555}"
     "a{color:#0b5cad}@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616}a{color:#7ab8f5}"
     "figcaption,footer,i{color:#aaa}img{background:#fff}}"
 )
