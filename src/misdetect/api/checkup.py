@@ -7,6 +7,7 @@ checkup goes on with the same plan, and ends with the same rows.
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from pathlib import Path
@@ -218,12 +219,10 @@ def _step(width: int, height: int, positions: int) -> int:
 def _plan(model: Detector, data: Dataset, out: Path, how: CheckupSettings) -> Plan:
     """As the first sitting planned it, or from how fast the detector is now."""
     path, asked = out / PLAN, {"minutes": how.minutes, "limit": how.limit, "images": len(data)}
-    try:
+    with suppress(OSError, ValueError, LookupError, TypeError):  # none yet, or one that cannot be read: planned anew
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["for"] == asked:
             return Plan(**kept["plan"])
-    except (OSError, ValueError, LookupError, TypeError):
-        pass
     plan = Plan.of(60 * how.minutes, _seconds(model, data) / how.workers, len(data))
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps({"for": asked, "plan": asdict(plan)}, indent=2) + "\n").encode())
