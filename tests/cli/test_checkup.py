@@ -121,3 +121,24 @@ def test_stored_predictions_cannot_be_checked_up(run, tmp_path):
     assert code == 2
     assert "needs a detector" in err
     assert not (tmp_path / "up").exists()
+
+
+def test_images_that_cannot_be_read_are_refused_and_leave_nothing(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").write_text("no image")
+    spec = f"glassbox:none,data={ROOMS}"
+    code, _, err = run(
+        "checkup", "--detector", spec, "--data", f"folder:{tmp_path / 'photos'}", "--out", tmp_path / "up"
+    )
+    assert code == 2
+    assert "a.png is not an image" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_a_detector_that_finds_nothing_is_told_so_first_and_the_limit_holds_for_all(tmp_path):
+    detector = md.load_detector(lambda images: [([], [], [])] * len(images), names=["chair", "table"])
+    found = md.checkup(detector, md.load_data(ROOMS), minutes=0.1, pictures=0, limit=10)
+    first = found.document["findings"][0]
+    assert first["study"] == "doctor"
+    assert "finds nothing on any of 10 images." in first["sentence"]
+    assert ".." not in first["sentence"]

@@ -171,9 +171,15 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
         raise BadData(f"{opened.spec} has no images.")
     plan = _plan(model, opened, out, how)
     patient = _Patient(model, source, opened, out, how)
-    _studies(patient, plan)
-    if not patient.runs:
-        raise BadData(f"nothing could be checked: {patient.skipped[0]['why']}")
+    try:
+        _studies(patient, plan)
+        if not patient.runs:
+            raise BadData(f"nothing could be checked: {patient.skipped[0]['why']}")
+    except MisdetectError:
+        if [path.name for path in out.iterdir()] == [PLAN]:  # what is refused leaves nothing behind
+            (out / PLAN).unlink()
+            out.rmdir()
+        raise
     document = _document(patient, plan)
     write_atomically(out / "checkup.json", (json.dumps(_timeless(document), sort_keys=True, indent=2) + "\n").encode())
     checkup_page(patient.runs, document, out / REPORT, how.pictures)
@@ -185,7 +191,7 @@ def _studies(patient: _Patient, plan: Plan) -> None:
     annotated = any(len(patient.data[i].truth) for i in range(min(len(patient.data), 50)))
     states = any(patient.data[i].truth.states is not None for i in range(min(len(patient.data), 50)))
     if annotated:
-        patient.ask("doctor", doctor, images=_WIRING)
+        patient.ask("doctor", doctor, images=_WIRING, limit=patient.how.limit)
     patient.ask("detect", detect, limit=plan.images)
     if annotated and "detect" in patient.runs and patient.runs["detect"].document["finished"]:
         found = patient.runs["detect"]

@@ -74,7 +74,8 @@ _MECHANISMS = {
 def _doctor(document: Document) -> Iterator[Finding]:
     for each in document["findings"]:
         if each.get("before") is None or each.get("after") is None:
-            yield Finding(f"The wiring is suspicious: {each['change']}.", str(each["fix"]), 1.0, None, "doctor")
+            said = str(each["change"]).rstrip(".")
+            yield Finding(f"The wiring is suspicious: {said}.", str(each["fix"]), 1.0, None, "doctor")
             continue
         gain = each["after"] - each["before"]
         yield Finding(
