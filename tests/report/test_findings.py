@@ -1,0 +1,82 @@
+"""Each study's finding says the numbers of its document, and is none where the interval includes no effect."""
+
+import pytest
+
+from misdetect.report.findings import findings
+
+
+def scan(low):
+    return {"harm": {"object": 12.0, "difference": 4.0, "intervals": {"difference": [low, 7.0]}}}
+
+
+def fuzz(low):
+    return {
+        "harm": {"harmful": 9},
+        "queries": 600,
+        "harmful_per_1000": 15.0,
+        "intervals": {"harmful_per_1000": [low, 22.0]},
+        "distinct": [
+            {"harm": "improvement", "type": "missed", "label": "cat", "image": "a.png"},
+            {"harm": "harmful", "type": "renamed", "label": "cup", "image": "b.png"},
+        ],
+    }
+
+
+def verify(low):
+    row = {"missing_recall": 0.29, "intervals": {"missing_recall": [low, 0.33]}}
+    return {"with_localisation": row, "best_threshold": {"with_localisation": {"score": 0.76}}}
+
+
+DOCUMENTS = {
+    "scan": (scan, ["12.0 % of positions", "4.0 % (1 to 7)"], 0.04, [0.01, 0.07], 1.0),
+    "fuzz": (fuzz, ["9 detections", "15 per 1,000", "renamed cup on b.png"], 0.015, [0.008, 0.022], 8.0),
+    "verify": (verify, ["29.0 % (26 to 33)"], 0.29, [0.26, 0.33], 0.26),
+}
+
+
+@pytest.mark.parametrize("study", DOCUMENTS)
+def test_a_finding_has_the_numbers_of_its_document(study):
+    make, said, value, interval, low = DOCUMENTS[study]
+    (found,) = findings({study: make(low)})
+    assert all(words in found["sentence"] for words in said), found["sentence"]
+    assert found["value"] == pytest.approx(value)
+    assert found["interval"] == pytest.approx(interval)
+    assert found["study"] == study
+    assert findings({study: make(0.0)}) == [], "what may be no effect is no finding"
+
+
+def test_the_threshold_that_suits_best_is_the_advice():
+    assert "to 0.76" in findings({"verify": verify(0.2)})[0]["advice"]
+
+
+def test_the_strongest_attack_counts_and_noise_stands_beside_it():
+    attacks = {"noise": {"AP50": 0.85}, "fgsm": {"AP50": 0.01}, "cls": {"AP50": 0.1}, "loc": {"AP50": 0.3}}
+    document = {"clean": {"AP50": 0.9}, "attacks": attacks, "settings": {"eps": 8.0}}
+    (found,) = findings({"attack": document})
+    assert "AP50 from 0.90 to 0.10 (attack on cls)" in found["sentence"]
+    assert "noise of that size: 0.85" in found["sentence"]
+    assert found["value"] == pytest.approx(0.2 * 0.8)
+    assert findings({"attack": document | {"attacks": {"noise": {"AP50": 0.1}}}}) == []
+
+
+def test_a_mistake_of_wiring_comes_before_what_may_follow_from_it():
+    wiring = {
+        "findings": [{"change": "BGR", "before": 0.2, "after": 0.3, "interval": [0.05, 0.2], "fix": "colour=bgr"}]
+    }
+    found = findings({"doctor": wiring, "verify": verify(0.2)})
+    assert [each["study"] for each in found] == ["doctor", "verify"]
+    assert "AP rises from 0.20 to 0.30" in found[0]["sentence"]
+    assert found[0]["advice"] == "colour=bgr"
+
+
+def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
+    piece = {"mechanism": "background", "attribute": "size", "value": "small", "rate": 0.4, "rate_outside": 0.1}
+    document = {
+        "objects": 200,
+        "mechanisms": {"background": 30},
+        "intervals": {"rates": {"background": [0.11, 0.2]}},
+        "slices": [piece | {"certain": False, "value": "large"}, piece | {"certain": True}],
+    }
+    (found,) = findings({"explain": document})
+    assert found["sentence"].startswith("15.0 % (11 to 20) of the objects are missed")
+    assert found["sentence"].endswith("(30 of 200). Most often: size small (40 % against 10 %).")
