@@ -63,7 +63,11 @@ class Server:
             counted = False
 
             def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                length = int(self.headers.get("Content-Length", 0))
+                body = self.rfile.read(length)
+                if len(body) < length:  # its sender was killed while sending: nothing that could be answered
+                    self.close_connection = True
+                    return
                 with outer.lock:
                     n = len(outer.requests)
                     outer.requests.append((self.command, self.path, dict(self.headers), body))

@@ -66,6 +66,10 @@ Kind = tuple[type, Loss | None]
 """What goes into one call together: questions of one type, gradients of one loss."""
 
 
+def _kind(request: Request) -> Kind:
+    return type(request), request.loss if isinstance(request, Gradient) else None
+
+
 @dataclass(eq=False)
 class _Ask:
     """A distinct question and everyone who waits for its answer."""
@@ -152,9 +156,9 @@ class Pump:
                             continue
                         more = False  # until something is answered: better a small batch than an idle detector
                 if len(in_flight) <= self._concurrency:
-                    batch = self._next_batch(fill=more)
+                    batch = self._next_batch(more, flights)
                     if batch is None and not in_flight:
-                        batch = self._next_batch(fill=False)
+                        batch = self._next_batch(False, flights)
                     if batch is not None:
                         asks, images = self._prepare(batch)
                         if asks:
@@ -248,8 +252,7 @@ class Pump:
         ask = _Ask(request, key, [(active, slot)])
         if key is not None:
             self._pending[key] = ask
-        kind = type(request), request.loss if isinstance(request, Gradient) else None
-        queue = self._queues.setdefault(kind, deque())
+        queue = self._queues.setdefault(_kind(request), deque())
         (queue.append if first else queue.appendleft)(ask)
 
     def _answer(self, active: _Active, slot: int, answer: Answer | Exception) -> None:
@@ -271,13 +274,17 @@ class Pump:
 
     # Batches.
 
-    def _next_batch(self, fill: bool) -> list[_Ask] | None:
-        """The next batch; with ``fill`` only a full one. Questions the cache can answer do not take a place in it."""
+    def _next_batch(self, fill: bool, flights: list[_Flight]) -> list[_Ask] | None:
+        """The next batch; with ``fill`` only a full one, and never a part of one while those ``flights`` bring the rest
+        of it. Questions the cache can answer do not take a place in it."""
         if not self._queues:
             return None
         kind, queue = max(self._queues.items(), key=lambda item: len(item[1]) / self._most(item[0]))
         most = self._most(kind)
         if not queue or (fill and len(queue) < most):
+            return None
+        away = sum(len(flight.asks) for flight in flights if _kind(flight.asks[0].request) == kind)
+        if away and away + len(queue) <= most:  # who asks step by step would stay in two halves for ever
             return None
         batch: list[_Ask] = []
         while queue and len(batch) < most:

@@ -44,8 +44,9 @@ class _Line:
         self._parent = parent
         self._lock = threading.Lock()
         self._cases: list[Case] = []
-        self._closed = False
+        self._closed = self._hungry = False
         self._finished: list[Finished] = []
+        self.batch = 1
         self._sent = time.monotonic()
 
     def next(self, block: bool) -> Case | None:
@@ -53,11 +54,14 @@ class _Line:
             if self._closed:
                 raise StopIteration
             if not self._parent.poll():
+                if not self._hungry:
+                    self.say("hungry", self.batch)
+                    self._hungry = True
                 if not block:
                     return None
                 self.send()  # the parent sends more only when it hears what is done
             batch = self._parent.recv()
-            self._closed = not batch
+            self._closed, self._hungry = not batch, False
             self._cases = batch[::-1]
         return self._cases.pop()
 
@@ -100,6 +104,7 @@ def _work(parent: "Connection[Any, Any]", study: Study, make_detector: Callable[
     try:
         try:
             pump = asking.pump(make_detector(), study)
+            line.batch = pump.batch_size
             for finished in pump.run(line):
                 line.add(finished)
             line.send()
@@ -118,14 +123,16 @@ def _work(parent: "Connection[Any, Any]", study: Study, make_detector: Callable[
 
 class _Worker:
     """A process as the parent sees it: what it holds, when it was last heard, whether what it holds is a suspect, which
-    it then holds ``alone``."""
+    it then holds ``alone``. ``batch``: images that its detector takes at once, 0 until it is loaded. ``hungry``: what it
+    holds does not keep its detector busy."""
 
     def __init__(self, start: Callable[[Any], Any]) -> None:
         self.line, theirs = multiprocessing.get_context("spawn").Pipe()
         self.process = start(theirs)
         theirs.close()
         self.held: dict[int, Case] = {}
-        self.closed = self.heard = self.alone = False
+        self.closed = self.heard = self.alone = self.hungry = False
+        self.batch = 0
         self.last = time.monotonic()
 
     def send(self, cases: list[Case]) -> bool:
@@ -135,7 +142,7 @@ class _Worker:
         except OSError:
             return False
         self.held |= {case.index: case for case in cases}
-        self.closed = not cases
+        self.closed, self.hungry = not cases, False
         return True
 
     def end(self) -> None:
@@ -228,6 +235,8 @@ class Workers:
             yield from self._lose(worker, study, f"the detector took more than {self._asking.timeout:g} s")
         elif kind == "failed":
             raise content
+        elif kind == "hungry":
+            worker.batch, worker.hungry = content, True
         elif kind == "finished":
             self._deaths = 0
             for finished in content:
@@ -281,16 +290,25 @@ class Workers:
                 return
             cases, worker.alone = [self._suspects.popleft()], True
         else:
-            share = min(_AHEAD, max(1, len(self._queue) // (2 * self._count)))
-            if len(worker.held) > share:
-                return
             worker.alone = False
-            cases = [self._queue.popleft() for _ in range(min(share, len(self._queue)))]
-            if not cases and not (self._exhausted and not self._held()):
+            cases = [self._queue.popleft() for _ in range(self._share(worker))]
+            if not cases and (self._queue or not self._exhausted or self._held()):
                 return  # more may come, from the source or from a worker that is lost
         if not worker.send(cases):
             self._queue.extendleft(reversed(cases))
             yield from self._lose(worker, study, f"exit code {worker.process.exitcode}")
+
+    def _share(self, worker: _Worker) -> int:
+        """How many cases ``worker`` is handed now: towards the end fewer, so that all finish together, but whole
+        batches where a case does not fill one by itself: a part of one takes as long."""
+        if not worker.batch or not self._queue:
+            return 0
+        share, batch = min(_AHEAD, max(1, len(self._queue) // (2 * self._count))), worker.batch
+        if share > batch:
+            share -= share % batch
+        elif worker.hungry and len(worker.held) < 2 * batch:
+            return min(batch, -(-len(self._queue) // self._count))
+        return share if len(worker.held) <= share else 0
 
     def _held(self) -> bool:
         return any(worker.held for worker in self._workers)

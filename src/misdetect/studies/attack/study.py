@@ -33,6 +33,10 @@ from misdetect.studies.attack.rows import (
 from misdetect.studies.attack.settings import AttackSettings
 
 
+_BLOCK = 32
+"""Images that are attacked together."""
+
+
 @dataclass(frozen=True)
 class Task:
     """What a case is about: the image's index, and the name of the attack."""
@@ -100,11 +104,11 @@ class AttackStudy:
         return len(self.tasks())
 
     def cases(self) -> Iterator[Case]:
-        """One case per image and attack, called ``IMAGE/ATTACK``."""
-        return (
-            Case(i, f"{self.data[task.image].id}/{task.attack.replace(' ', '-')}", task)
-            for i, task in enumerate(self.tasks())
-        )
+        """One case per image and attack, called ``IMAGE/ATTACK``. They come a block of images at a time and one attack
+        after the other, since gradients of one loss share a batch."""
+        names = {name: place for place, name in enumerate(dict.fromkeys(task.attack for task in self.tasks()))}
+        order = sorted(enumerate(self.tasks()), key=lambda each: (each[1].image // _BLOCK, names[each[1].attack]))
+        return (Case(i, f"{self.data[task.image].id}/{task.attack.replace(' ', '-')}", task) for i, task in order)
 
     def kept(self) -> list[str]:
         """Attacks whose images are kept."""
