@@ -122,21 +122,26 @@ class Precision:
                 tables.append((objects.image[own], found.image[rows], right[:, rows], ignored[:, rows]))
         return tables
 
-    def values(self, weights: ArrayLike) -> Floats:
-        """AP ``[R]`` where image i counts ``weights[:, i]`` times (``[R, images]``); NaN where nothing is annotated."""
+    def by_threshold(self, weights: ArrayLike) -> Floats:
+        """AP ``[R, 10]`` at each threshold where image i counts ``weights[:, i]`` times (``[R, images]``); NaN where
+        nothing is annotated."""
         draws = np.asarray(weights, dtype=np.float64).reshape(-1, self._images)
-        total, count = np.zeros(len(draws)), np.zeros(len(draws))
+        total, count = np.zeros((len(draws), len(self._thresholds))), np.zeros((len(draws), 1))
         for image_of_object, image, right, ignored in self._classes:
             positives = draws[:, image_of_object].sum(axis=1)
-            step = max(1, _AT_ONCE // max(1, right.size))
+            step = max(1, _AT_ONCE // max(1, len(image)))
             for start in range(0, len(draws), step):
                 rows = slice(start, start + step)
-                value = _interpolated(draws[rows][:, image], positives[rows], right, ignored)
-                known = positives[rows] > 0
+                known = positives[rows, None] > 0
+                value = _interpolated(draws[rows][:, image], positives[rows, None], right, ignored)
                 total[rows] += np.where(known, value, 0)
                 count[rows] += known
-        found: Floats = np.divide(total, count, out=np.full(len(draws), np.nan), where=count > 0)
+        found: Floats = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
         return found
+
+    def values(self, weights: ArrayLike) -> Floats:
+        """AP ``[R]``, the mean over the thresholds."""
+        return self.by_threshold(weights).mean(axis=1)
 
     @cached_property
     def ap(self) -> float:
@@ -145,19 +150,19 @@ class Precision:
 
 
 def _interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Bools) -> Floats:
-    """AP ``[R]`` of one class, the mean over thresholds of the 101-point precision: ``weights`` ``[R, D]`` of the
-    detections by falling score, ``positives`` ``[R]``, ``right`` and ``ignored`` ``[10, D]``."""
-    if not weights.shape[1]:
-        return np.zeros(len(weights))
-    hits = np.cumsum(weights[:, None, :] * right, axis=2)
-    seen = np.cumsum(weights[:, None, :] * ~ignored, axis=2)
-    precision = np.divide(hits, seen, out=np.zeros_like(hits), where=seen > 0)
-    envelope = np.maximum.accumulate(precision[:, :, ::-1], axis=2)[:, :, ::-1]
-    recall = hits / np.maximum(positives, 1e-12)[:, None, None]
-    reached = np.searchsorted(RECALLS, recall, side="right")
-    share = np.diff(reached, axis=2, prepend=0)
-    result: Floats = (envelope * share).sum(axis=2).mean(axis=1) / len(RECALLS)
-    return result
+    """The 101-point precision ``[R, 10]`` of one class: ``weights`` ``[R, D]`` of the detections by falling score,
+    ``positives`` ``[R, 1]``, ``right`` and ``ignored`` ``[10, D]``. It is decided where a detection is right: recall
+    grows only there, and precision falls in between."""
+    value = np.zeros((len(weights), len(right)))
+    everyone = np.cumsum(weights, axis=1)
+    for i, hit in enumerate(map(np.flatnonzero, right)):
+        hits = np.cumsum(weights[:, hit], axis=1)
+        seen = (np.cumsum(weights * ~ignored[i], axis=1) if ignored[i].any() else everyone)[:, hit]
+        precision = np.divide(hits, seen, out=np.zeros_like(hits), where=seen > 0)
+        envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+        reached = np.searchsorted(RECALLS, hits / np.maximum(positives, 1e-12), side="right")
+        value[:, i] = (envelope * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
+    return value
 
 
 def difference(
@@ -179,4 +184,5 @@ def ap_of_draws(truth: TruthColumns, detections: DetectionColumns, draws: Floats
     """AP and AP50 ``[R]`` where image i counts ``draws[r, i]`` times."""
     objects = Objects(draws.shape[1], truth.image, truth.label, truth.boxes, truth.crowd)
     found = Boxes(detections.image, detections.label, detections.boxes, detections.scores)
-    return Precision(objects, found).values(draws), Precision(objects, found, thresholds=(0.5,)).values(draws)
+    value = Precision(objects, found).by_threshold(draws)
+    return value.mean(axis=1), value[:, IOU_THRESHOLDS.index(0.5)]
