@@ -162,18 +162,22 @@ def to_art(images: int, steps: int, rounds: int) -> float | str:
     return alternately(lambda: through_the_engine(detector, samples, steps), lambda: attack.generate(x=x, y=y), rounds)
 
 
-def workers(images: int, steps: int) -> float:
-    """Wall-clock of one worker over that of two, on a machine that has two cores to give: from the first case to the
-    last, with the start of the workers, without the document."""
-    taken = []
+def workers(images: int, steps: int) -> dict[str, float]:
+    """One worker's time over that of two, on a machine that has two cores to give: of a run of some minutes with the
+    start of its workers, and of each further image of a longer run."""
+    taken: dict[tuple[int, int], float] = {}
     for count in (1, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            run = md.attack(
-                "zoo:ssd", f"rooms:val,count={images}", out=Path(folder) / "run", workers=count, steps=steps, ladder=0
-            )
-            assert run.outcome is not None
-            taken.append(run.outcome.seconds)
-    return round(taken[0] / taken[1], 2)
+        for size in (images, 4 * images):
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder) / "run"
+                run = md.attack(
+                    "zoo:ssd", f"rooms:val,count={size}", out=out, workers=count, steps=steps, ladder=0, cache=False
+                )
+                assert run.outcome is not None
+                taken[count, size] = run.outcome.seconds
+    further = [taken[count, 4 * images] - taken[count, images] for count in (1, 2)]
+    whole = taken[1, 4 * images] / taken[2, 4 * images]
+    return {"run": round(whole, 2), "each_further_image": round(further[0] / further[1], 2)}
 
 
 def main() -> None:

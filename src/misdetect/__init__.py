@@ -13,12 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from misdetect.api import Run, attack, confusion, detect, explain, fuzz, scan, verify
+    from misdetect.api import Run, attack, confusion, detect, doctor, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
-    from misdetect.api.doctor import doctor
     from misdetect.api.export import export
     from misdetect.api.pool import pool
     from misdetect.api.score import score

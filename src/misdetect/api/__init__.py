@@ -5,13 +5,12 @@ The command line parses options, calls one of these, and shows its document; not
 
 from misdetect.api.checkup import Checkup, checkup
 from misdetect.api.compare import Comparison, compare
-from misdetect.api.doctor import doctor
 from misdetect.api.export import export
 from misdetect.api.ledger import make_ledger
 from misdetect.api.pool import pool
 from misdetect.api.run import Run, open_run
 from misdetect.api.score import score
-from misdetect.api.studies import attack, confusion, detect, explain, fuzz, scan, verify
+from misdetect.api.studies import attack, confusion, detect, doctor, explain, fuzz, scan, verify
 
 __all__ = [
     "Checkup",

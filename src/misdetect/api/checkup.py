@@ -13,7 +13,6 @@ from math import ceil, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
-from misdetect.api.doctor import doctor
 from misdetect.api.run import Place, Run
 from misdetect.api.score import score
 from misdetect.api.studies import (
@@ -23,6 +22,7 @@ from misdetect.api.studies import (
     confusion,
     described,
     detect,
+    doctor,
     explain,
     fuzz,
     known_names,

@@ -23,6 +23,7 @@ from misdetect.studies.confusion.settings import ConfusionSettings
 from misdetect.studies.confusion.stored import StoredDetector
 from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
 from misdetect.studies.detect import DetectSettings
+from misdetect.studies.doctor.settings import DoctorSettings
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.scan.settings import ScanSettings
@@ -104,6 +105,7 @@ def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ..
 attack = study(AttackSettings, "attack")
 confusion = study(ConfusionSettings, "confusion", stored=True)
 detect = study(DetectSettings, "detect")
+doctor = study(DoctorSettings, "doctor")
 explain = study(ExplainSettings, "explain")
 fuzz = study(FuzzSettings, "fuzz")
 scan = study(ScanSettings, "scan")

@@ -123,7 +123,7 @@ def _work(parent: "Connection[Any, Any]", study: Study, make_detector: Callable[
 
 class _Worker:
     """A process as the parent sees it: what it holds, when it was last heard, whether what it holds is a suspect, which
-    it then holds ``alone``. ``batch``: images that its detector takes at once, 0 until it is loaded. ``hungry``: what it
+    it then holds ``alone``. ``batch``: images its detector takes at once, 0 until it is loaded. ``hungry``: what it
     holds does not keep its detector busy."""
 
     def __init__(self, start: Callable[[Any], Any]) -> None:

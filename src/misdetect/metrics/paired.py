@@ -141,7 +141,8 @@ class Precision:
 
     def values(self, weights: ArrayLike) -> Floats:
         """AP ``[R]``, the mean over the thresholds."""
-        return self.by_threshold(weights).mean(axis=1)
+        found: Floats = self.by_threshold(weights).mean(axis=1)
+        return found
 
     @cached_property
     def ap(self) -> float:

@@ -192,7 +192,7 @@ def run_kind(
         study,
         detector,
         out,
-        make_detector=getattr(detector, "make", make),
+        make_detector=make,
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Gradient, Steps, Trace
-from misdetect.labels import Joined
 from misdetect.picture import Pixels, Raw, digest
 from misdetect.studies.attack.climb import Ball, Climb, Slope, class_aware, climb, uphill
 from misdetect.studies.attack.plan import CLEAN, Attack, from_afar, main_attacks, rungs, transfer_rung
@@ -31,7 +29,7 @@ from misdetect.studies.attack.rows import (
     own_columns,
 )
 from misdetect.studies.attack.settings import AttackSettings
-
+from misdetect.studies.joined import JoinedStudy
 
 _BLOCK = 32
 """Images that are attacked together."""
@@ -45,7 +43,7 @@ class Task:
     attack: str
 
 
-class AttackStudy:
+class AttackStudy(JoinedStudy):
     """Attack a detector with class ``names`` on ``opened``. ``inside``: it can be looked into. ``climbed``: the images
     of the ladder. ``only``: one attack on those images and nothing else, for the ladder's last rung."""
 
@@ -63,26 +61,14 @@ class AttackStudy:
         about: dict[str, Any] | None = None,
         only: Attack | None = None,
     ) -> None:
-        self._opened, self.names, self.how = opened, tuple(names), how
+        super().__init__(opened, names)
+        self.how: AttackSettings = how
         self.inside, self.climbed, self._about, self._only = inside, tuple(climbed), dict(about or {}), only
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows, for ``run.json``."""
         own = {"alpha": self.how.step, "inside": self.inside, "ladder_images": list(self.climbed)}
-        return self.how.document() | own | self._about
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("joined", "attacks")}
-
-    @cached_property
-    def joined(self) -> Joined:
-        """The detector's classes and the data's."""
-        return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
+        return super().settings() | own | self._about
 
     @cached_property
     def attacks(self) -> dict[str, Attack]:

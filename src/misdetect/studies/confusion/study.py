@@ -1,9 +1,7 @@
 """The study: one case per image, one question (``Trace`` where the background score is needed, else ``Detect``)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,14 +11,14 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
-from misdetect.labels import Joined
 from misdetect.protocols import Detector, Traced, require
 from misdetect.studies.confusion.cells import read_cell
 from misdetect.studies.confusion.rows import SCHEMA, image_rows, labels_of, said_of
 from misdetect.studies.confusion.settings import ConfusionSettings
+from misdetect.studies.joined import ImageStudy
 
 
-class ConfusionStudy:
+class ConfusionStudy(ImageStudy):
     """Where the detections of a detector with class ``names`` on ``opened`` belong. ``how.background`` is settled by
     now."""
 
@@ -28,31 +26,8 @@ class ConfusionStudy:
     schema: pa.Schema = SCHEMA
 
     def __init__(self, opened: Opened, names: Sequence[str], how: ConfusionSettings) -> None:
-        self._opened, self.names, self.how = opened, tuple(names), how
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
-
-    def settings(self) -> dict[str, Any]:
-        """What decides the rows, for ``run.json``."""
-        return self.how.document()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "joined"}
-
-    @cached_property
-    def joined(self) -> Joined:
-        """The detector's classes and the data's."""
-        return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def cases(self) -> Iterator[Case]:
-        """One case per image, named by the sample."""
-        return (Case(i, self.data[i].id) for i in range(len(self.data)))
+        super().__init__(opened, names)
+        self.how: ConfusionSettings = how
 
     def run(self, case: Case) -> Steps:
         """Ask once, and say of every object and detection where it is counted."""

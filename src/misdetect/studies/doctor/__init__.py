@@ -10,8 +10,10 @@ from misdetect.studies.contract import Kind
 from misdetect.studies.doctor.again import replay
 from misdetect.studies.doctor.document import document, ledger, numbers, sentences
 from misdetect.studies.doctor.settings import DoctorSettings
-from misdetect.studies.doctor.study import DoctorStudy, prepare, rebuild
+from misdetect.studies.doctor.study import DoctorStudy, asked, prepare, rebuild
 
-DOCTOR = Kind("doctor", DoctorSettings, prepare, document, ledger, sentences, numbers, rebuild, replay=replay)
+DOCTOR = Kind(
+    "doctor", DoctorSettings, prepare, document, ledger, sentences, numbers, rebuild, replay=replay, asked=asked
+)
 
 __all__ = ["DOCTOR", "DoctorSettings", "DoctorStudy"]

@@ -6,7 +6,8 @@ from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.protocols import Detector
 from misdetect.studies.contract import Document
-from misdetect.studies.doctor.study import bench_of, rebuild
+from misdetect.studies.doctor.study import asked as asked_in_run
+from misdetect.studies.doctor.study import rebuild
 from misdetect.studies.replay import replay_case
 
 _WHICH = """SELECT case_index, "case", query, place, image FROM rows WHERE kind IN ('answer', 'image') AND ("case" = $1
@@ -21,4 +22,4 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     row, study = found[0], rebuild(run, data)
     image = study.chosen()[row["place"]]
     asked = Case(row["case_index"], row["case"], (row["query"], row["place"], image))
-    return replay_case(run, study, asked, bench_of(detector, study.how.reference))
+    return replay_case(run, study, asked, asked_in_run(detector, study.how))

@@ -7,7 +7,7 @@ It is a detector like any other to the engine, so what is asked is cached, budge
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from misdetect.detections import Detections, Said
@@ -77,12 +77,6 @@ class Bench:
         else:
             object.__setattr__(self, name, value)
 
-    @property
-    def make(self) -> partial["Bench"]:
-        """What makes another one, in another process."""
-        reference = None if self.reference is None else getattr(self.reference, "spec", None) or self.reference
-        return partial(_make, self.spec or self.detector, self.names, reference)
-
     def detect(self, images: Sequence[Pixels]) -> list[Said]:
         """What the detector says, as it is wired."""
         return _said(self.detector, images)
@@ -114,10 +108,6 @@ class Bench:
             return tuple(self._variant(options).names) == self.names
         except MisdetectError:
             return False
-
-
-def _make(detector: Any, names: Sequence[str], reference: Any) -> Bench:
-    return Bench(load_detector(detector, names), None if reference is None else load_detector(reference))
 
 
 def _said(detector: Any, images: Sequence[Pixels], pictures: Sequence[Picture] = ()) -> list[Said]:

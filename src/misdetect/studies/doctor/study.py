@@ -285,7 +285,8 @@ def add_answers(evidence: Evidence, rows: Iterator[Row] | Sequence[Row]) -> None
 
 def prepare(detector: Detector, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:
     """What can be tried depends on how the detector can be changed, and on whether all pictures are square."""
-    bench = detector if isinstance(detector, Bench) else Bench(detector)
+    assert isinstance(detector, Bench)
+    bench = detector
     names = None if bench.reference is None else bench.reference.names
     study = DoctorStudy(opened, detector.names, settings, [], names)
     square = all(opened.data[i].width == opened.data[i].height for i in study.chosen())
@@ -304,6 +305,6 @@ def rebuild(run: Run, data: Dataset) -> DoctorStudy:
     )
 
 
-def bench_of(detector: Detector, reference: str | None) -> Bench:
-    """``detector`` as this study asks it."""
-    return Bench(detector, None if reference is None else load_detector(reference))
+def asked(detector: Detector, how: DoctorSettings) -> Bench:
+    """``detector`` as this study asks it, beside the reference where one is given."""
+    return Bench(detector, None if how.reference is None else load_detector(how.reference))

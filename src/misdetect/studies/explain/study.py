@@ -3,10 +3,8 @@
 Only one image's inside is held at a time and nothing of it is kept but the rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,45 +15,21 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.boundary import on_grid
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
-from misdetect.labels import Joined
 from misdetect.protocols import Detector, Traced, require
 from misdetect.studies.explain.rows import SCHEMA, Seen, image_rows
 from misdetect.studies.explain.settings import ExplainSettings
+from misdetect.studies.joined import ImageStudy
 
 
-class ExplainStudy:
+class ExplainStudy(ImageStudy):
     """Explain what a detector with class ``names`` misses on ``opened``. ``how.inside`` is settled by now."""
 
     name = "explain"
     schema: pa.Schema = SCHEMA
 
     def __init__(self, opened: Opened, names: Sequence[str], how: ExplainSettings) -> None:
-        self._opened, self.names = opened, tuple(names)
-        self.how = replace(how, inside=bool(how.inside), score=how.thresholds.reported)
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
-
-    def settings(self) -> dict[str, Any]:
-        """What decides the rows, for ``run.json``."""
-        return self.how.document()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "joined"}
-
-    @cached_property
-    def joined(self) -> Joined:
-        """The detector's classes and the data's."""
-        return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def cases(self) -> Iterator[Case]:
-        """One case per image, named by the sample."""
-        return (Case(i, self.data[i].id) for i in range(len(self.data)))
+        super().__init__(opened, names)
+        self.how: ExplainSettings = replace(how, inside=bool(how.inside), score=how.thresholds.reported)
 
     def run(self, case: Case) -> Steps:
         """Ask once, look, and keep only the rows."""

@@ -17,14 +17,14 @@ from misdetect.boxes import Ints
 from misdetect.compose.paste import Paste
 from misdetect.compose.texture import elsewhere, texture
 from misdetect.data.cutouts import Cutout, cut
-from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.dataset import Sample
 from misdetect.data.opened import Opened
 from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps, Trace
-from misdetect.errors import BadSpec
 from misdetect.labels import Joined
 from misdetect.metrics.harm import Annotations
 from misdetect.metrics.transplant import LOST, compare_all
+from misdetect.studies.joined import JoinedStudy
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.rows import CONDITIONS, OBJECT, SCHEMA, position_row
 from misdetect.studies.scan.settings import ScanSettings, stored
@@ -60,7 +60,7 @@ class OpenPair:
         return Paste(self.background, texture(self.background, self.cutout, corner), (x, y))
 
 
-class ScanStudy:
+class ScanStudy(JoinedStudy):
     """Scan ``transplants`` within the data of ``opened`` for a detector with class ``names``. ``how.trace`` is settled
     by now."""
 
@@ -70,18 +70,13 @@ class ScanStudy:
     def __init__(
         self, opened: Opened, transplants: Sequence[Transplant], names: Sequence[str], how: ScanSettings
     ) -> None:
-        self._opened, self.transplants, self.names = opened, tuple(transplants), tuple(names)
-        self.how = replace(how, trace=bool(how.trace), progress=None)
+        super().__init__(opened, names)
+        self.transplants = tuple(transplants)
+        self.how: ScanSettings = replace(how, trace=bool(how.trace), progress=None)
         self._open: dict[int, OpenPair] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in self.__dict__.items() if name != "joined"}
-        return {**kept, "_open": {}}
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
+        return {**super().__getstate__(), "_open": {}}
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows, and what a document says of the pairs, for ``run.json``."""
@@ -99,10 +94,7 @@ class ScanStudy:
     def joined(self) -> Joined:
         """The detector's classes and the data's. With none in common a scan still tells what changes, but T is nothing
         that the detector knows, and nothing can be judged."""
-        try:
-            return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
-        except BadSpec:
-            return Joined(*(np.full(len(names), -1, dtype=np.int64) for names in (self.names, self.data.names)))
+        return Joined.loosely(self.names, self.data.names)
 
     @property
     def conditions(self) -> tuple[str, ...]:

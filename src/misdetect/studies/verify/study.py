@@ -3,10 +3,9 @@
 Of stored predictions nothing can be asked: these are read, and no edits are made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,8 +16,8 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
-from misdetect.labels import Joined
 from misdetect.protocols import Detector
+from misdetect.studies.joined import ImageStudy
 from misdetect.studies.score.predictions import Predictions
 from misdetect.studies.verify.context import Context, Donors, translated
 from misdetect.studies.verify.rows import SCHEMA, Looked
@@ -26,7 +25,7 @@ from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import survey
 
 
-class VerifyStudy:
+class VerifyStudy(ImageStudy):
     """Verify the parts of ``opened`` with a detector of the classes ``names``, or with ``stored`` predictions."""
 
     name = "verify"
@@ -39,37 +38,15 @@ class VerifyStudy:
         how: VerifySettings,
         stored: Predictions | None = None,
     ) -> None:
-        self._opened, self.names, self.how, self.stored = opened, tuple(names), how, stored
+        super().__init__(opened, names)
+        self.how: VerifySettings = how
+        self.stored = stored
         self.survey = survey(self.data, self.joined.to_detector, how)
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
-
-    def settings(self) -> dict[str, Any]:
-        """What decides the rows, for ``run.json``."""
-        return self.how.document()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("joined", "donors")}
-
-    @cached_property
-    def joined(self) -> Joined:
-        """The detector's classes and the data's."""
-        return Joined.of(self.names, self.data.names, "the detector", self.data.spec)
 
     @cached_property
     def donors(self) -> Donors:
         """Who lends pixels where parts are missing."""
         return Donors(self.data, self.survey, self.how.seed)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def cases(self) -> Iterator[Case]:
-        """One case per image, named by the sample."""
-        return (Case(i, self.data[i].id) for i in range(len(self.data)))
 
     def run(self, case: Case) -> Steps:
         """Ask, note every part and detection, and look into what was hallucinated."""
