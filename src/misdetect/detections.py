@@ -99,16 +99,23 @@ class _BoxSet:
             index = _numpy(index)  # NumPy would read a bool tensor as the indices 0 and 1
             index = index if index.size else slice(0)  # and an empty list as floats, which are no index
         chosen = np.atleast_1d(np.arange(len(self))[index])
-        subset = object.__new__(type(self))  # what was checked once is not checked again
+        columns: dict[str, Any] = {}
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, tuple):
                 value = tuple(value[i] for i in chosen)
             elif value is not None:
                 value = value[chosen]
-            object.__setattr__(subset, field.name, value)
-        subset._freeze()
-        return subset
+            columns[field.name] = value
+        return self.instead(**columns)
+
+    def instead(self, **columns: Any) -> Self:
+        """The same with other ``columns``, which must be valid: what was checked once is not checked again."""
+        made = object.__new__(type(self))
+        for field in fields(self):  # type: ignore[arg-type]
+            object.__setattr__(made, field.name, columns.get(field.name, getattr(self, field.name)))
+        made._freeze()
+        return made
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -70,8 +70,7 @@ def check_detections(answer: object, height: int, width: int, classes: int) -> t
 
 def on_grid(found: Detections, width: float = np.inf, height: float = np.inf) -> Detections:
     """``found`` with its scores and boxes on the grid, cut to an image of ``width`` × ``height`` pixels."""
-    boxes = boxes_on_grid(clip(found.boxes, width, height))
-    return Detections(boxes, scores_on_grid(found.scores), found.labels, found.masks)
+    return found.instead(boxes=boxes_on_grid(clip(found.boxes, width, height)), scores=scores_on_grid(found.scores))
 
 
 def recalled(stored: Detections, picture: Picture, classes: int) -> Detections | None:

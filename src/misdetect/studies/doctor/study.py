@@ -13,11 +13,12 @@ from misdetect.boxes import SIDES, boxes_of, sides
 from misdetect.compose.resend import resent
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
+from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Row, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
+from misdetect.errors import BadData, MisdetectError
 from misdetect.labels import Joined
 from misdetect.metrics.paired import Objects
 from misdetect.protocols import Detector
@@ -158,7 +159,12 @@ class DoctorStudy:
         options: Options = tuple(pair for change in parts for pair in change.options)
         if options or query == REFERENCE:
             picture = Wired(picture, options, query == REFERENCE)
-        said = yield Detect(picture)
+        try:
+            said = yield Detect(picture)
+        except MisdetectError:
+            if not options:
+                raise
+            said = Detections.empty()  # an output that cannot be read in this way: the way is wrong, not the detector
         rows = [{**about, "kind": "answer", "number": len(said)}]
         names = self.reference_names if query == REFERENCE else self.names
         order = np.argsort(-said.scores, kind="stable")[:KEPT]

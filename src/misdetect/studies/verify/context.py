@@ -313,9 +313,8 @@ class Context:
 
 def translated(answer: Detections, to_data: Ints) -> Detections:
     """``answer`` of a detector in the labels of the data, without classes that the data does not have."""
-    labels = to_data[answer.labels] if len(answer) else answer.labels
-    known = labels >= 0
-    return Detections(answer.boxes[known], answer.scores[known], labels[known])
+    known = answer[to_data[answer.labels] >= 0]
+    return known.instead(labels=to_data[known.labels])
 
 
 def _touched(picture: Picture, height: int, width: int) -> Bools:
