@@ -85,6 +85,7 @@ def test_what_needs_none_works(answers, command):
     assert out
 
 
+@pytest.mark.heavy
 def test_the_zoo_needs_no_transformers_but_for_deformable_detr(tmp_path):
     command = ["detect", "--data", "rooms:val,count=1", "--no-cache", "--detector"]
     specs = ("zoo:yolox", "zoo:deformable-detr")

@@ -87,6 +87,7 @@ def test_the_same_command_gives_the_same_bytes(guided, tmp_path):
         assert again.read_bytes() == Path(path).read_bytes()
 
 
+@pytest.mark.heavy
 def test_two_workers_give_the_same_rows(guided, tmp_path):
     _, said, _ = command(*GUIDED, "--queries", 160, "--workers", 2, "--out", tmp_path / "two")
     assert unlike(said, "engine", "cost") == unlike(guided[1], "engine", "cost")
@@ -263,6 +264,7 @@ def test_a_real_detector_fails_and_its_failures_happen_again(tmp_path):
     assert sum(found["harm"].values()) == found["attributable"]
 
 
+@pytest.mark.heavy
 def test_a_campaign_with_nothing_but_time_does_not_use_it_up_on_backgrounds(tmp_path):
     adaptive = ["fuzz", "--detector", BLOTS, "--data", "rooms:val,count=150", "--no-cache", "--json", "--pictures", 0]
     found = document(*adaptive, "--minutes", 0.01, "--out", tmp_path / "run")

@@ -67,6 +67,7 @@ def test_nano_is_a_white_box(nano):
     assert nano[1].fingerprint != nano[0].fingerprint
 
 
+@pytest.mark.heavy
 def test_nano_has_the_accuracy_of_its_onnx_file(nano):
     if not COCO66.exists():
         pytest.skip("the shared fixture coco66 is not here")
@@ -197,6 +198,7 @@ def test_every_decoder_has_the_gradient_of_its_loss(tmp_path, family, loss):
         assert (slope * direction).sum().item() == pytest.approx(rise, rel=1e-4)
 
 
+@pytest.mark.heavy
 def test_climbing_the_loss_makes_a_real_detector_miss_and_noise_does_not(nano):
     """Ten steps of at most 8 grey levels up ``cls``, on photos, against random signs of the same size."""
     if not COCO66.exists():

@@ -142,6 +142,7 @@ def test_one_stage_losses_are_the_modules_own_for_a_batch_of_one(family: str) ->
     assert loc == pytest.approx(sum(own.values()), rel=1e-5)
 
 
+@pytest.mark.heavy
 def test_two_stage_losses_are_the_expectation_of_the_sampled_ones() -> None:
     """The mean of torchvision's own randomly sampled losses over many draws comes to the value without dice."""
     from torchvision.models.detection.roi_heads import fastrcnn_loss

@@ -161,7 +161,7 @@ def truth_of(seed, objects=3):
 
 
 @pytest.mark.parametrize("loss", ["cls", "loc", "all"])
-@pytest.mark.parametrize("size", [(64, 64), (48, 80)])
+@pytest.mark.parametrize("size", [pytest.param((64, 64), marks=pytest.mark.heavy), (48, 80)])
 def test_gradients_are_those_of_finite_differences(loss, size):
     module = random_net(5).double()
     detector = detector_of(module)
@@ -311,6 +311,7 @@ def nano(tmp_path_factory):
     return path
 
 
+@pytest.mark.heavy
 def test_an_official_checkpoint_reaches_its_accuracy(nano):
     """The accuracy measured with the ONNX file and OpenCV's letterbox: AP .311, AP50 .489."""
     if not COCO66.exists():

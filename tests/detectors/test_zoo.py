@@ -101,7 +101,7 @@ def test_an_image_is_seen_alike_in_any_company(name: str, pictures: list[np.ndar
         np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [n if n == "ssd" else pytest.param(n, marks=pytest.mark.heavy) for n in SHIPPED])
 def test_scores_are_reached_on_a_hundred_images(name: str, tmp_path: Path) -> None:
     """A tenth of val: its AP50 differs from the whole's by sampling, by less than .06."""
     entry = ZOO[name]

@@ -167,7 +167,7 @@ def everything(run):
     return run.table().to_pylist()
 
 
-@pytest.mark.parametrize("strategy", ["guided", "adaptive"])
+@pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_rows_do_not_depend_on_interruptions_or_workers(pool, tmp_path, strategy):
     how = FuzzSettings(strategy=strategy, queries=120, reach=2, seed=3)
 
@@ -195,7 +195,7 @@ def test_a_campaign_never_asks_more_than_its_budget(rooms, tmp_path, queries, st
     assert run.outcome.stats["queries"] == run.document["cost"]["queries"] <= run.document["queries"] <= queries
 
 
-@pytest.mark.parametrize("strategy", ["guided", "adaptive"])
+@pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_a_larger_budget_goes_on_where_the_smaller_one_ended(rooms, tmp_path, strategy):
     """Also twice, and with smaller ones between: what was done stays, and is planned again just so."""
     some = {"strategy": strategy, "reach": 2, "backgrounds": 8, "cache": False, "out": tmp_path / "run"}
@@ -237,7 +237,7 @@ class Faulty(BlotDetector):
         return super().detect(images)
 
 
-@pytest.mark.parametrize("strategy", ["guided", "adaptive"])
+@pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_failed_cases_asked_again_do_not_change_the_plan(pool, tmp_path, strategy):
     """Backgrounds and insertions alike: what was planned without them stays, and so does what comes later."""
     detector, how = Faulty(), FuzzSettings(strategy=strategy, queries=120, reach=2, backgrounds=9)

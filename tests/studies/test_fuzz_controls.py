@@ -86,6 +86,7 @@ def test_more_certainty_asks_more_patches_and_clears_fewer(rooms, pool):
     assert shares[0] > 0.5 > shares[1]
 
 
+@pytest.mark.heavy
 def test_patches_are_the_same_for_any_number_of_workers_and_batch(pool, tmp_path):
     how = FuzzSettings(strategy="guided", queries=80, reach=2, seed=3, relocate=False, shrink=False)
 

@@ -30,6 +30,7 @@ def adaptive(pairs, precision, **settings):
     return scan_of(ROOMS, pairs, **{"step": 3, "null": False, "adaptive": True, "precision": precision, **settings})
 
 
+@pytest.mark.heavy
 def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
     full = scanned(scan_of(ROOMS, pairs, step=3, null=False), TileDetector(), tmp_path / "full").run
     truth = table_one(full, ScanSettings())
@@ -48,7 +49,7 @@ def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
     assert np.mean(inside) >= 0.9
 
 
-@pytest.mark.parametrize("precision", [3.0, 10.0])
+@pytest.mark.parametrize("precision", [pytest.param(3.0, marks=pytest.mark.heavy), 10.0])
 def test_no_rate_is_known_worse_than_promised(precision, pairs, tmp_path):
     """Pairs differ in size and in how much each row of Table I counts; the promise is about all of them together."""
     study = adaptive([*pairs, pairs[0]], precision)

@@ -2,8 +2,11 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import cv2
@@ -13,6 +16,8 @@ from rich.console import Console
 from scan_toys import BrokenTiles, TileDetector, annotated_rooms
 
 import misdetect as md
+from misdetect.__main__ import ENDED
+from misdetect.cli import main
 from misdetect.cli.scan import show
 from misdetect.engine.store import Run
 from misdetect.studies.scan.ranking import ranked
@@ -31,17 +36,19 @@ ARGUMENTS = with_options()
 
 
 def scan(*arguments, ok=True):
-    command = [
-        sys.executable,
-        "-c",
-        "from misdetect.cli import main; main()",
-        "scan",
-        *map(str, arguments),
-        "--no-cache",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) == ok, done.stderr + done.stdout
-    return done
+    """``misdetect scan`` in this process, since starting one is slow."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["misdetect", "scan", *map(str, arguments), "--no-cache"])
+        before = {number: signal.getsignal(number) for number in ENDED}
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    assert (ended.value.code == 0) == ok, err.getvalue() + out.getvalue()
+    return subprocess.CompletedProcess("scan", ended.value.code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

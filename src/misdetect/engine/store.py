@@ -60,6 +60,7 @@ class Run:
         self.about = dict(about)
         self.new = False
         self.repaired: tuple[str, ...] = ()
+        self._idle: tuple[tuple[Part, ...], duckdb.DuckDBPyConnection] | None = None
         self._schema: pa.Schema | None = None
         self._lock: FileIO | None = None
         self._looked: dict[Path, Part | str] = {}
@@ -277,34 +278,42 @@ class Run:
 
     @contextlib.contextmanager
     def _database(self) -> "Iterator[duckdb.DuckDBPyConnection]":
-        """A database with the views ``rows`` and ``errors``."""
-        parts = self._parts()
-        database = new_database()
+        """A database with the views ``rows`` and ``errors``. It is kept while the parts stay the same; what a query
+        changes in it is undone."""
+        parts = tuple(self._parts())
+        idle, self._idle = self._idle, None  # taken: a query inside another one has its own
+        database = idle[1] if idle is not None and idle[0] == parts else self._views(parts)
+        database.begin()
         try:
-            paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
-            if paths and _PATTERN.search(paths[0]):
-                database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
-                everything = "everything"
-            elif paths:
-                names = ("'" + path.replace("'", "''") + "'" for path in paths)
-                everything = f"read_parquet([{', '.join(names)}])"
-            else:
-                database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
-                everything = "nothing"
-            failed = pa.table({"index": pa.array(sorted(self.failed()), pa.int64())})
-            database.register("failed", failed)
-            database.execute(
-                f"CREATE VIEW rows AS SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
-            )
-            # a case that was asked again and failed again has several rows; which of its errors is told does not matter
-            database.execute(
-                f'CREATE VIEW errors AS SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
-                f"any_value(error_image) AS image "
-                f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
-            )
             yield database
         finally:
-            database.close()
+            database.rollback()
+            self._idle = parts, database
+
+    def _views(self, parts: Sequence[Part]) -> duckdb.DuckDBPyConnection:
+        """A database with the views ``rows`` and ``errors`` of ``parts``."""
+        database = new_database()
+        paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
+        if paths and _PATTERN.search(paths[0]):
+            database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
+            everything = "everything"
+        elif paths:
+            names = ("'" + path.replace("'", "''") + "'" for path in paths)
+            everything = f"read_parquet([{', '.join(names)}])"
+        else:
+            database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
+            everything = "nothing"
+        database.register("failed", pa.table({"index": pa.array(sorted(self.failed()), pa.int64())}))
+        database.execute(
+            f"CREATE VIEW rows AS SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
+        )
+        # a case that was asked again and failed again has several rows; which of its errors is told does not matter
+        database.execute(
+            f'CREATE VIEW errors AS SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
+            f"any_value(error_image) AS image "
+            f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
+        )
+        return database
 
     def table(self) -> pa.Table:
         """All rows in the order of cases: the same however the run was divided, interrupted and resumed."""

@@ -105,7 +105,7 @@ _EDITS: dict[str, tuple[str, str, str]] = {
     "double": ("size", "images are too small for the network: it does better at twice their size", "use a larger size"),
 }
 assert _EDITS.keys() == EDITS.keys()
-_TUNING = ("half", "double")
+_TUNING = ("half", "double", "mirror")
 
 
 def changes_for(bench: Bench, square: bool) -> list[Change]:
