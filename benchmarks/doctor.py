@@ -53,7 +53,7 @@ def planted():
         yield name, Wrong(model, **how), wide, kind, word
 
 
-def alarms(subsets, images):
+def alarms(subsets, images, only):
     """Findings of detectors that are wired right, on random subsets of the data."""
     rights = [(f"zoo:{name}", "rooms:val,count=120") for name in ZOO] + [
         (f"zoo:{n}", "bikes:val,count=120") for n in BIKES
@@ -61,7 +61,7 @@ def alarms(subsets, images):
     if Path(COCO66[5:].partition(",")[0]).exists():
         rights += [(YOLOX, COCO66), (FASTESTDET, COCO66)]
     total = 0
-    for spec, source in rights:
+    for spec, source in [each for each in rights if only in each[0]]:
         data, found = md.load_data(source), []
         model = Remembering(md.load_detector(spec)) if spec.startswith("zoo:") else spec
         for seed in range(subsets):
@@ -81,7 +81,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     if given.alarms:
-        alarms(given.alarms, given.images)
+        alarms(given.alarms, given.images, given.only)
     elif given.onnx:
         cases = [(name, spec, COCO66, kind, "") for name, (spec, kind) in ONNX.items() if given.only in name]
         table(cases, given.images)
