@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOMS = "rooms:val,count=3"
+ROOMS, BIKES = "rooms:val,count=3", "bikes:val,count=3"
 SCAN = ("--pairs", "2", "--step", "48", "--pictures", "1")
 SHORT = ("--minutes", "0.1", "--pictures", "0")
 FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
 """More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
+ATTACK = ("--limit", "2", "--steps", "2", "--ladder", "0", "--transfer", "none", "--pictures", "1")
+SIGNALLED = ("data", "detect", "explain", "fuzz", "score", "attack", "confusion", "doctor", "verify")
+"""Verbs that are sent signals: they write what others write too, or take long."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,12 @@ def glass(made: Path, fault: str = "vanish-near") -> list[str]:
     return ["--detector", f"glassbox:{fault},data={data(made)}", "--data", data(made)]
 
 
+def parts(made: Path) -> list[str]:
+    """A detector that hallucinates, on bikes as files: their edited images are asked about too."""
+    data = f"coco:{made / 'bikes' / 'instances.json'}"
+    return ["--detector", f"glassbox:hallucinate-context/rate=.5,data={data}", "--data", data]
+
+
 def _made(name: str, line: Callable[[Path], list[str]]) -> Callable[[Path], None]:
     """Make ``made / name`` by a command, unless it is there."""
 
@@ -98,6 +107,8 @@ def _all(*prepared: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 _COCO = _made("coco", lambda made: ["data", ROOMS])
+_MORE = _made("more", lambda made: ["data", "rooms:val,count=6"])
+_BIKES = _made("bikes", lambda made: ["data", BIKES])
 _RESULTS = _made("results.json", lambda made: ["detect", *glass(made)])
 _EXPLAINED = _made("explained", lambda made: ["explain", *glass(made), "--pictures", "0"])
 _OTHER = _made("other", lambda made: ["explain", *glass(made, "sink"), "--pictures", "0"])
@@ -162,6 +173,31 @@ VERBS = {
                 *(str(made / "results.json"), "--out", str(out / "run"), "--rows", str(out / "rows.parquet")),
             ],
             _RESULTS,
+        ),
+        Verb(
+            "attack",
+            lambda made, out: [
+                *("attack", "--detector", "zoo:ssd", "--data", data(made), *ATTACK, "--out", str(out / "run")),
+            ],
+        ),
+        Verb(
+            "confusion",
+            lambda made, out: [
+                *("confusion", *glass(made, "other-class/rate=.5"), "--pictures", "1", "--out", str(out / "run")),
+            ],
+        ),
+        Verb(
+            "doctor",
+            lambda made, out: [
+                *("doctor", "--detector", f"glassbox:none,data=coco:{made / 'more' / 'instances.json'}"),
+                *("--data", f"coco:{made / 'more' / 'instances.json'}", "--images", "6", "--out", str(out / "run")),
+            ],
+            _MORE,
+        ),
+        Verb(
+            "verify",
+            lambda made, out: ["verify", *parts(made), "--pictures", "1", "--out", str(out / "run")],
+            _BIKES,
         ),
         Verb("pool", lambda made, out: ["pool", "--data", data(made), "--out", str(out / "pool")]),
         Verb(
