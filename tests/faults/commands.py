@@ -16,7 +16,8 @@ SCAN = ("--pairs", "2", "--step", "48", "--pictures", "1")
 SHORT = ("--minutes", "0.1", "--pictures", "0")
 FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
 """More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
-ATTACK = ("--limit", "2", "--steps", "2", "--ladder", "0", "--transfer", "none", "--pictures", "1")
+ATTACK = ("--limit", "2", "--steps", "2", "--pictures", "1")
+TOYS = Path(__file__).resolve().parents[1] / "studies" / "attack_toys.py"
 SIGNALLED = ("data", "detect", "explain", "fuzz", "score", "attack", "confusion", "doctor", "verify")
 """Verbs that are sent signals: they write what others write too, or take long."""
 
@@ -24,13 +25,15 @@ SIGNALLED = ("data", "detect", "explain", "fuzz", "score", "attack", "confusion"
 @dataclass(frozen=True)
 class Verb:
     """``line(made, out)``: the arguments of the command, given what ``needs(made)`` left in the folder ``made``.
-    ``before(made, out)`` puts into ``out`` what the command changes. ``patch()`` makes it small."""
+    ``before(made, out)`` puts into ``out`` what the command changes. ``patch()`` makes it small. ``most`` strikes
+    are enough: it takes long, and what it writes others write too."""
 
     name: str
     line: Callable[[Path, Path], list[str]]
     needs: Callable[[Path], None] = lambda made: None
     before: Callable[[Path, Path], object] = lambda made, out: None
     patch: Callable[[Path], None] = lambda out: None
+    most: int | None = None
 
     def prepare(self, made: Path) -> None:
         """Make what it needs, below the folder ``made``."""
@@ -73,6 +76,21 @@ def parts(made: Path) -> list[str]:
     """A detector that hallucinates, on bikes as files: their edited images are asked about too."""
     data = f"coco:{made / 'bikes' / 'instances.json'}"
     return ["--detector", f"glassbox:hallucinate-context/rate=.5,data={data}", "--data", data]
+
+
+def tiles(made: Path) -> str:
+    """Images of a detector whose gradients take no network."""
+    return f"coco:{made / 'tiles' / 'instances.json'}"
+
+
+def _tiles(made: Path) -> None:
+    if not (made / "tiles").exists():
+        sys.path.append(str(TOYS.parent))
+        from attack_toys import data as painted
+
+        from misdetect.data.export import export_coco
+
+        export_coco(painted(3), made / "tiles")
 
 
 def _made(name: str, line: Callable[[Path], list[str]]) -> Callable[[Path], None]:
@@ -163,6 +181,7 @@ VERBS = {
                 *("explain", *glass(made, "sink"), "--out", str(out / "run"), "--pictures", "0"),
                 *("--workers", "2", "--queries", "50"),
             ],
+            most=12,
         ),
         Verb("scan", lambda made, out: ["scan", *glass(made), *SCAN, "--out", str(out / "run"), "--interference", "1"]),
         Verb("fuzz", lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "1", "--out", str(out / "run")]),
@@ -175,10 +194,20 @@ VERBS = {
             _RESULTS,
         ),
         Verb(
-            "attack",
+            "attack",  # with a ladder, whose last rung is a run inside the run
             lambda made, out: [
-                *("attack", "--detector", "zoo:ssd", "--data", data(made), *ATTACK, "--out", str(out / "run")),
+                *("attack", "--detector", f"python:{TOYS}:Tiles", "--data", tiles(made), *ATTACK),
+                *("--ladder", "2", "--transfer", f"python:{TOYS}:Detached", "--out", str(out / "run")),
             ],
+            _tiles,
+        ),
+        Verb(
+            "attack of a network",
+            lambda made, out: [
+                *("attack", "--detector", "zoo:ssd", "--data", data(made), *ATTACK),
+                *("--ladder", "0", "--out", str(out / "run")),
+            ],
+            most=12,
         ),
         Verb(
             "confusion",

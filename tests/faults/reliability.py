@@ -41,8 +41,7 @@ def kills(folder: Path, how: How) -> Iterator[Found]:
 
     for name in how.chosen(VERBS):
         verb = VERBS[name]
-        few = 12 if "workers" in name and how.most is None else how.most
-        tally = every_kill(verb, folder, step=how.step, most=few)
+        tally = every_kill(verb, folder, step=how.step, most=how.most or verb.most)
         yield f"kill before a file operation: {verb.name} ({tally.operations.total()} operations)", *_counts(tally)
 
 

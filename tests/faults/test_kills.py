@@ -48,7 +48,7 @@ def test_a_kill_before_some_file_operations(verb, tmp_path):
 @pytest.mark.heavy
 @pytest.mark.parametrize("verb", WRITING)
 def test_a_kill_before_every_file_operation(verb, tmp_path):
-    check(verb, tmp_path, 5, most=12 if "workers" in verb else None)
+    check(verb, tmp_path, 5, most=VERBS[verb].most)
 
 
 @pytest.mark.heavy
