@@ -91,8 +91,10 @@ def _six_images(folder: Path) -> dict[str, Any]:
 
 
 def _kinds(setting: Setting) -> set[Any]:
+    """The types of the setting; ``tuple`` and that of its values for one that takes several."""
     parts = get_args(setting.type) if get_origin(setting.type) is not tuple else ()
-    return set(parts or (setting.type,))
+    found = set(parts or (setting.type,))
+    return found | {kind for part in found if get_origin(part) is tuple for kind in (tuple, *get_args(part))}
 
 
 def _bad_values(setting: Setting) -> Iterator[str]:
@@ -101,7 +103,8 @@ def _bad_values(setting: Setting) -> Iterator[str]:
     if setting.choices:
         yield from ("", "nothing-like-it", "\x1b[31m", setting.choices[0].upper())
     elif kinds & {int, float}:
-        yield from ("", "seven", "nan", "inf", "-inf", "1e999", "0x10", "1,2", "\x1b[2J", "9" * 5_000)
+        yield from ("", "seven", "nan", "inf", "-inf", "1e999", "0x10", "\x1b[2J", "9" * 5_000)
+        yield "1,nan" if tuple in kinds else "1,2"
         if float not in kinds:
             yield from ("1.5", "1e3")
         if setting.range is not None:
