@@ -60,7 +60,7 @@ def test_a_setting_is_its_field():
         ({"way": "three"}, "way should be one or two. Got 'three'."),
         ({"most": 0}, "most should be at least 1. Got 0."),
         ({"most": 2.5}, "most should be a whole number"),
-        ({"taus": ("a",)}, "taus should be"),
+        ({"taus": ("a",)}, "taus should be numbers"),
         ({"confidence": 90}, "confidence should be from 0.01 to 0.999"),
     ],
 )
@@ -83,6 +83,7 @@ def test_options_say_what_settings_say():
     assert list(found) == [s.name for s in settings_of(Toy)]
     assert found["taus"].default == "0.3,0.5"
     assert values(Toy, {"taus": "0.1, 1", "score": 0.3}) == {"taus": (0.1, 1), "score": 0.3}
+    assert values(Toy, {"taus": "9" * 5_000}) == {"taus": (float("inf"),)}  # more digits than Python reads
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "training"])  # a recipe has no options

@@ -102,6 +102,9 @@ _WORDS: dict[Any, str] = {
     str: "text",
     Path: "a path",
     tuple[int, int]: "two whole numbers",
+    tuple[int, ...]: "whole numbers",
+    tuple[float, ...]: "numbers",
+    tuple[str, ...]: "several texts",
 }
 
 

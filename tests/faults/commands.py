@@ -11,23 +11,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOMS = "rooms:val,count=3"
+ROOMS, BIKES = "rooms:val,count=3", "bikes:val,count=3"
 SCAN = ("--pairs", "2", "--step", "48", "--pictures", "1")
 SHORT = ("--minutes", "0.1", "--pictures", "0")
 FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
 """More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
+ATTACK = ("--limit", "2", "--steps", "2", "--pictures", "1")
+TOYS = Path(__file__).resolve().parents[1] / "studies" / "attack_toys.py"
+SIGNALLED = ("data", "detect", "explain", "fuzz", "score", "attack", "confusion", "doctor", "verify")
+"""Verbs that are sent signals: they write what others write too, or take long."""
 
 
 @dataclass(frozen=True)
 class Verb:
     """``line(made, out)``: the arguments of the command, given what ``needs(made)`` left in the folder ``made``.
-    ``before(made, out)`` puts into ``out`` what the command changes. ``patch()`` makes it small."""
+    ``before(made, out)`` puts into ``out`` what the command changes. ``patch()`` makes it small. ``most`` strikes
+    are enough: it takes long, and what it writes others write too."""
 
     name: str
     line: Callable[[Path, Path], list[str]]
     needs: Callable[[Path], None] = lambda made: None
     before: Callable[[Path, Path], object] = lambda made, out: None
     patch: Callable[[Path], None] = lambda out: None
+    most: int | None = None
 
     def prepare(self, made: Path) -> None:
         """Make what it needs, below the folder ``made``."""
@@ -66,6 +72,27 @@ def glass(made: Path, fault: str = "vanish-near") -> list[str]:
     return ["--detector", f"glassbox:{fault},data={data(made)}", "--data", data(made)]
 
 
+def parts(made: Path) -> list[str]:
+    """A detector that hallucinates, on bikes as files: their edited images are asked about too."""
+    data = f"coco:{made / 'bikes' / 'instances.json'}"
+    return ["--detector", f"glassbox:hallucinate-context/rate=.5,data={data}", "--data", data]
+
+
+def tiles(made: Path) -> str:
+    """Images of a detector whose gradients take no network."""
+    return f"coco:{made / 'tiles' / 'instances.json'}"
+
+
+def _tiles(made: Path) -> None:
+    if not (made / "tiles").exists():
+        sys.path.append(str(TOYS.parent))
+        from attack_toys import data as painted
+
+        from misdetect.data.export import export_coco
+
+        export_coco(painted(3), made / "tiles")
+
+
 def _made(name: str, line: Callable[[Path], list[str]]) -> Callable[[Path], None]:
     """Make ``made / name`` by a command, unless it is there."""
 
@@ -98,6 +125,8 @@ def _all(*prepared: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 _COCO = _made("coco", lambda made: ["data", ROOMS])
+_MORE = _made("more", lambda made: ["data", "rooms:val,count=6"])
+_BIKES = _made("bikes", lambda made: ["data", BIKES])
 _RESULTS = _made("results.json", lambda made: ["detect", *glass(made)])
 _EXPLAINED = _made("explained", lambda made: ["explain", *glass(made), "--pictures", "0"])
 _OTHER = _made("other", lambda made: ["explain", *glass(made, "sink"), "--pictures", "0"])
@@ -152,6 +181,7 @@ VERBS = {
                 *("explain", *glass(made, "sink"), "--out", str(out / "run"), "--pictures", "0"),
                 *("--workers", "2", "--queries", "50"),
             ],
+            most=12,
         ),
         Verb("scan", lambda made, out: ["scan", *glass(made), *SCAN, "--out", str(out / "run"), "--interference", "1"]),
         Verb("fuzz", lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "1", "--out", str(out / "run")]),
@@ -162,6 +192,41 @@ VERBS = {
                 *(str(made / "results.json"), "--out", str(out / "run"), "--rows", str(out / "rows.parquet")),
             ],
             _RESULTS,
+        ),
+        Verb(
+            "attack",  # with a ladder, whose last rung is a run inside the run
+            lambda made, out: [
+                *("attack", "--detector", f"python:{TOYS}:Tiles", "--data", tiles(made), *ATTACK),
+                *("--ladder", "2", "--transfer", f"python:{TOYS}:Detached", "--out", str(out / "run")),
+            ],
+            _tiles,
+        ),
+        Verb(
+            "attack of a network",
+            lambda made, out: [
+                *("attack", "--detector", "zoo:ssd", "--data", data(made), *ATTACK),
+                *("--ladder", "0", "--out", str(out / "run")),
+            ],
+            most=12,
+        ),
+        Verb(
+            "confusion",
+            lambda made, out: [
+                *("confusion", *glass(made, "other-class/rate=.5"), "--pictures", "1", "--out", str(out / "run")),
+            ],
+        ),
+        Verb(
+            "doctor",
+            lambda made, out: [
+                *("doctor", "--detector", f"glassbox:none,data=coco:{made / 'more' / 'instances.json'}"),
+                *("--data", f"coco:{made / 'more' / 'instances.json'}", "--images", "6", "--out", str(out / "run")),
+            ],
+            _MORE,
+        ),
+        Verb(
+            "verify",
+            lambda made, out: ["verify", *parts(made), "--pictures", "1", "--out", str(out / "run")],
+            _BIKES,
         ),
         Verb("pool", lambda made, out: ["pool", "--data", data(made), "--out", str(out / "pool")]),
         Verb(

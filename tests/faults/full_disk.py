@@ -50,12 +50,20 @@ def _looks(*arguments: str) -> Make:
     return make
 
 
+ATTACK = ("attack", "--detector", "zoo:ssd", "--data", "rooms:val,count=2", "--steps", "2", "--ladder", "0")
+DOCTOR = ("doctor", "--detector", "glassbox:none,data=rooms:val,count=6", "--data", "rooms:val,count=6")
+BIKES = "bikes:val,count=3"
+VERIFY = ("verify", "--detector", f"glassbox:hallucinate-context/rate=.5,data={BIKES}", "--data", BIKES)
 SCORE = ("score", "--truth", "coco:WORLD/instances.json", "--predictions", "WORLD/results.json")
 COMMANDS: dict[str, Make] = {
     "detect": _study("detect"),
     "explain": _study("explain", "--pictures", "2"),
     "scan": _study("scan", "--pairs", "2", "--step", "16"),
     "fuzz": _study("fuzz", "--queries", "24"),
+    "confusion": _study("confusion", "--pictures", "1"),
+    "attack": _looks(*ATTACK, "--transfer", "none", "--pictures", "1", "--out", "DISK/out", "--no-cache"),
+    "doctor": _looks(*DOCTOR, "--images", "6", "--out", "DISK/out", "--no-cache"),
+    "verify": _looks(*VERIFY, "--pictures", "1", "--out", "DISK/out", "--no-cache"),
     "checkup": _study("checkup", "--minutes", "0.1", "--pictures", "0"),
     "data": _looks("data", "coco:WORLD/instances.json", "--out", "DISK/out"),
     "pool": _looks("pool", "--data", "coco:WORLD/instances.json", "--out", "DISK/out", "--min-side", "0", "--no-cache"),

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from malformed_case import Case
-from malformed_world import coco, coco_document, mine, photos, results_document, score_command
+from malformed_world import (
+    bikes_document,
+    bikes_spec,
+    coco,
+    coco_document,
+    mine,
+    photo,
+    photos,
+    results_document,
+    score_command,
+)
 
 from misdetect.settings import Setting, settings_of
 
@@ -17,12 +27,15 @@ from misdetect.settings import Setting, settings_of
 def _settings() -> dict[str, Any]:
     from misdetect.api.checkup import CheckupSettings
     from misdetect.pools.settings import PoolSettings
+    from misdetect.studies.attack.settings import AttackSettings
     from misdetect.studies.confusion.settings import ConfusionSettings
     from misdetect.studies.detect import DetectSettings
+    from misdetect.studies.doctor.settings import DoctorSettings
     from misdetect.studies.explain.settings import ExplainSettings
     from misdetect.studies.fuzz.settings import FuzzSettings
     from misdetect.studies.scan.settings import ScanSettings
     from misdetect.studies.score.settings import ScoreSettings
+    from misdetect.studies.verify.settings import VerifySettings
 
     return {
         "checkup": CheckupSettings,
@@ -33,6 +46,9 @@ def _settings() -> dict[str, Any]:
         "fuzz": FuzzSettings,
         "scan": ScanSettings,
         "score": ScoreSettings,
+        "attack": AttackSettings,
+        "doctor": DoctorSettings,
+        "verify": VerifySettings,
     }
 
 
@@ -44,12 +60,41 @@ def _command(verb: str, folder: Path) -> list[str]:
     out = ["--out", str(folder / "out")]
     if verb == "pool":
         return ["pool", "--data", data, *out]
-    return [verb, "--detector", mine(folder), "--data", data, *out]
+    if verb == "doctor":
+        data = coco(folder, _six_images(folder))
+    detector = mine(folder)
+    if verb == "attack":
+        (folder / "mine.py").write_text((folder / "mine.py").read_text() + GRADIENT)
+        out += ["--transfer", "none"]  # no other detector is loaded
+    if verb == "verify":
+        data = bikes_spec(folder, bikes_document())
+        (folder / "mine.py").write_text(
+            (folder / "mine.py").read_text().replace("dog", "bell").replace("cat", "saddle")
+        )
+    return [verb, "--detector", detector, "--data", data, *out]
+
+
+GRADIENT = """
+    def gradient(self, images, truths, loss):
+        return [0.0] * len(images), [image * 0.0 for image in images]
+"""
+
+
+def _six_images(folder: Path) -> dict[str, Any]:
+    """Three times the usual ones: doctor wants six."""
+    document = coco_document()
+    for i in range(3, 7):
+        photo(folder / "images" / f"{i}.png")
+        document["images"].append(document["images"][0] | {"id": i, "file_name": f"{i}.png"})
+        document["annotations"].append(document["annotations"][0] | {"id": 20 + i, "image_id": i})
+    return document
 
 
 def _kinds(setting: Setting) -> set[Any]:
+    """The types of the setting; ``tuple`` and that of its values for one that takes several."""
     parts = get_args(setting.type) if get_origin(setting.type) is not tuple else ()
-    return set(parts or (setting.type,))
+    found = set(parts or (setting.type,))
+    return found | {kind for part in found if get_origin(part) is tuple for kind in (tuple, *get_args(part))}
 
 
 def _bad_values(setting: Setting) -> Iterator[str]:
@@ -58,7 +103,8 @@ def _bad_values(setting: Setting) -> Iterator[str]:
     if setting.choices:
         yield from ("", "nothing-like-it", "\x1b[31m", setting.choices[0].upper())
     elif kinds & {int, float}:
-        yield from ("", "seven", "nan", "inf", "-inf", "1e999", "0x10", "1,2", "\x1b[2J", "9" * 5_000)
+        yield from ("", "seven", "nan", "inf", "-inf", "1e999", "0x10", "\x1b[2J", "9" * 5_000)
+        yield "1,nan" if tuple in kinds else "1,2"
         if float not in kinds:
             yield from ("1.5", "1e3")
         if setting.range is not None:
@@ -89,6 +135,15 @@ HUGE: dict[str, tuple[str, str, int]] = {
     "detect --batch": ("detect", f"--batch={_ALL}", 0),
     "detect --queries": ("detect", f"--queries={_ALL}", 0),
     "detect --timeout": ("detect", "--timeout=1e300", 0),
+    "attack --limit": ("attack", f"--limit={_ALL}", 0),
+    "attack --ladder": ("attack", f"--ladder={10**12}", 0),
+    "attack --pictures": ("attack", f"--pictures={10**12}", 0),
+    "attack --seed": ("attack", f"--seed={_ALL}", 0),
+    "doctor --limit": ("doctor", f"--limit={_ALL}", 0),
+    "doctor --seed": ("doctor", f"--seed={_ALL}", 0),
+    "verify --limit": ("verify", f"--limit={_ALL}", 0),
+    "verify --pictures": ("verify", f"--pictures={10**12}", 0),
+    "verify --seed": ("verify", f"--seed={_ALL}", 0),
     "confusion --listed": ("confusion", f"--listed={10**12}", 0),
     "confusion --pictures": ("confusion", f"--pictures={10**12}", 0),
     "explain --limit": ("explain", f"--limit={_ALL}", 0),

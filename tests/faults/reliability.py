@@ -1,7 +1,8 @@
 """``python tests/faults/reliability.py``: kill, interrupt and mislead misdetect, and print the counts.
 
-docs/reliability.md holds what it printed. ``--most N`` strikes each command N times instead of before every operation;
-``--only`` names parts. The exit code is 1 if anything was wrong.
+docs/reliability.md holds what it printed. ``--most N`` strikes each command N times instead of before every operation,
+``--step N`` before every Nth; ``--only`` names parts, ``--verbs`` the commands that are killed or sent signals. The
+exit code is 1 if anything was wrong.
 """
 
 import argparse
@@ -9,7 +10,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -20,39 +22,51 @@ Found = tuple[str, int, list[str]]
 """What was done, how often, and what was wrong."""
 
 
-def kills(folder: Path, most: int | None) -> Iterator[Found]:
+@dataclass(frozen=True)
+class How:
+    """``most`` strikes per command, or one before every ``step``-th operation, of the ``verbs`` (none: of all)."""
+
+    most: int | None
+    step: int
+    verbs: tuple[str, ...]
+
+    def chosen(self, verbs: Iterable[str]) -> list[str]:
+        return [name for name in verbs if not self.verbs or name in self.verbs]
+
+
+def kills(folder: Path, how: How) -> Iterator[Found]:
     """A kill before file operations, then the same command again."""
     from commands import VERBS
     from kill_points import every_kill
 
-    for verb in VERBS.values():
-        few = 12 if "workers" in verb.name and most is None else most
-        tally = every_kill(verb, folder, most=few)
+    for name in how.chosen(VERBS):
+        verb = VERBS[name]
+        tally = every_kill(verb, folder, step=how.step, most=how.most or verb.most)
         yield f"kill before a file operation: {verb.name} ({tally.operations.total()} operations)", *_counts(tally)
 
 
-def paid(folder: Path, most: int | None) -> Iterator[Found]:
+def paid(folder: Path, how: How) -> Iterator[Found]:
     """The same, with a server that counts."""
     from loopback import running_server
     from paid_kills import paid_kills
 
     folder.mkdir(exist_ok=True)
     with running_server() as server:
-        yield "kill before a file operation: explain by an endpoint", *_counts(paid_kills(server, folder, most))
+        yield "kill before a file operation: explain by an endpoint", *_counts(paid_kills(server, folder, how.most))
 
 
-def signals(folder: Path, most: int | None) -> Iterator[Found]:
+def signals(folder: Path, how: How) -> Iterator[Found]:
     """A signal before file operations."""
-    from commands import VERBS
+    from commands import SIGNALLED, VERBS
     from kill_points import every_kill
 
-    for name in ("data", "detect", "explain", "fuzz", "score"):
+    for name in how.chosen(SIGNALLED):
         for number in SIGNALS:
-            tally = every_kill(VERBS[name], folder, most=most or 20, number=number)
+            tally = every_kill(VERBS[name], folder, most=how.most or 20, number=number)
             yield f"{signal.Signals(number).name} before a file operation: {name}", *_counts(tally)
 
 
-def early(folder: Path, most: int | None) -> Iterator[Found]:
+def early(folder: Path, how: How) -> Iterator[Found]:
     """A signal while a command is importing."""
     from early_signals import early_signal, imports_of
 
@@ -61,23 +75,23 @@ def early(folder: Path, most: int | None) -> Iterator[Found]:
     line = ["detect", "--detector", "zoo:yolox", "--data", "rooms:val,count=1", "--out", str(out), "--no-cache"]
     count = imports_of(line)
     out.unlink()
-    every = range(1, count, max(1, count // (most or 40)))
+    every = range(1, count, max(1, count // (how.most or 40)))
     wrong = [early_signal(line, at, SIGNALS[at % 3], out) for at in every]
     yield f"a signal before an import: detect ({count} imports)", len(every), [each for each in wrong if each]
 
 
-def random(folder: Path, most: int | None) -> Iterator[Found]:
+def random(folder: Path, how: How) -> Iterator[Found]:
     """Kills at random moments."""
     from random_kills import LINES, random_kills
 
     for workers in (1, 2, 4):
         for verb in LINES:
-            tally = random_kills(verb, workers, folder / f"{verb}-{workers}", seed=0, kills=min(most or 3, 3))
+            tally = random_kills(verb, workers, folder / f"{verb}-{workers}", seed=0, kills=min(how.most or 3, 3))
             told = ", ".join(f"{count} of {victim}" for victim, count in tally.kills.items() if count)
             yield f"random kills ({told}): {verb}, {workers} workers", sum(tally.kills.values()), tally.wrong
 
 
-def endpoints(folder: Path, most: int | None) -> Iterator[Found]:
+def endpoints(folder: Path, how: How) -> Iterator[Found]:
     """What a server may do wrong."""
     from cli_world import World
     from endpoints import ask, judge, try_fault
@@ -87,7 +101,7 @@ def endpoints(folder: Path, most: int | None) -> Iterator[Found]:
     folder.mkdir(exist_ok=True)
     (folder / "world").mkdir()
     world, wrong, requests = World(folder / "world"), [], 0
-    chosen = list(FAULTS.values())[:: max(1, len(FAULTS) // most) if most else 1]
+    chosen = list(FAULTS.values())[:: max(1, len(FAULTS) // how.most) if how.most else 1]
     for number, fault in enumerate(chosen):
         with running_server() as server:
             (folder / str(number)).mkdir()
@@ -107,7 +121,7 @@ def _counts(tally: "object") -> tuple[int, list[str]]:
     return tally.struck, tally.wrong  # type: ignore[attr-defined]
 
 
-PARTS: dict[str, Callable[[Path, int | None], Iterator[Found]]] = {
+PARTS: dict[str, Callable[[Path, How], Iterator[Found]]] = {
     part.__name__: part for part in (kills, paid, signals, early, random, endpoints)
 }
 
@@ -116,14 +130,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, help="strikes per command; by default before every operation")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--step", type=int, default=1, help="kill before every Nth operation")
+    parser.add_argument("--verbs", nargs="+", default=[], help="commands that are killed or sent signals")
     asked = parser.parse_args()
+    how = How(asked.most, asked.step, tuple(asked.verbs))
     total = bad = 0
     for name in asked.only:
         with tempfile.TemporaryDirectory(prefix="misdetect-faults-") as place:
             began = time.monotonic()
             folder = Path(place) / name
             folder.mkdir()
-            for what, count, wrong in PARTS[name](folder, asked.most):
+            for what, count, wrong in PARTS[name](folder, how):
                 print(f"{count:5d}  {len(wrong):3d} wrong  {time.monotonic() - began:6.0f} s  {what}", flush=True)
                 for each in wrong:
                     print(f"       {each}", flush=True)

@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import VERBS
+from commands import SIGNALLED, VERBS
 from fresh import in_fresh_process
 from kill_points import every_kill
 from loopback import running_server
@@ -48,12 +48,12 @@ def test_a_kill_before_some_file_operations(verb, tmp_path):
 @pytest.mark.heavy
 @pytest.mark.parametrize("verb", WRITING)
 def test_a_kill_before_every_file_operation(verb, tmp_path):
-    check(verb, tmp_path, 5, most=12 if "workers" in verb else None)
+    check(verb, tmp_path, 5, most=VERBS[verb].most)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("verb", ["data", "detect", "explain", "fuzz", "score"])
+@pytest.mark.parametrize("verb", SIGNALLED)
 def test_a_signal_before_file_operations(verb, number, tmp_path):
     check(verb, tmp_path, 3, most=20, number=number)
 

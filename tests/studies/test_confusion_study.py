@@ -199,6 +199,16 @@ def test_what_lies_on_an_absent_part_is_on_the_background_and_unknown_classes_ar
     assert any("lock" in note for note in document["notes"])
 
 
+@pytest.mark.parametrize("mode", ["hard", "soft", "reported"])
+def test_of_a_detector_that_finds_nothing_every_object_is_missed(mode):
+    data = "rooms:val,count=3"
+    run = md.confusion(f"glassbox:sink,data={data}", data, background=mode)
+    objects = sum(row["kind"] == "object" for row in run.rows().to_pylist())
+    assert run.document["outcomes"] == {"right": 0, "confused": 0, "background": 0, "missed": objects}
+    assert not np.any(run.document["counts"])
+    assert run.document["conservation"]["holds"]
+
+
 def test_what_cannot_be_done_is_said_before_anything_is_asked(made, tmp_path):
     class Silent:
         names = ("cup",)

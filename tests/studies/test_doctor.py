@@ -367,7 +367,8 @@ def test_the_gate(run, tmp_path):
     assert run("doctor", "--detector", "zoo:yolox", *common, "--fail-if", "any")[0] == 0
 
 
-def test_too_little_data_is_bad_input(run):
-    code, _, err = run("doctor", "--detector", "zoo:yolox", "--data", "rooms:val,count=3")
+def test_too_little_data_is_bad_input_and_leaves_nothing(run, tmp_path):
+    code, _, err = run("doctor", "--detector", "zoo:yolox", "--data", "rooms:val,count=3", "--out", tmp_path / "run")
     assert code == 2
     assert "at least 6" in err
+    assert list(tmp_path.iterdir()) == []

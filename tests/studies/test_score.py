@@ -76,6 +76,22 @@ def test_the_document_is_that_of_the_metrics_though_it_comes_from_rows(tmp_path,
     assert (document["cases"], document["finished"], document["study"]) == (len(data), True, "score")
 
 
+def test_what_images_are_called_changes_no_number_even_where_it_is_nothing(tmp_path):
+    found = []
+    for first in ("photo-001", ""):
+        truth, records = text_ids(*random_coco(2, crowd=0.1))
+        known = truth["images"][0]["id"]
+        for item in (*truth["images"], *truth["annotations"], *records):
+            key = "image_id" if "image_id" in item else "id"
+            item[key] = first if item[key] == known else item[key]
+        (tmp_path / "truth.json").write_text(json.dumps(truth))
+        path, _ = files(tmp_path, truth, records)
+        document = md.score(path, f"coco:{tmp_path / 'truth.json'}").document
+        found.append((document["ap"], document["counts"]))
+    assert found[0] == found[1]
+    assert found[0][1]["detections"] > 10
+
+
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_masks_come_back_from_the_rows(tmp_path, kind):
     truth, records = cocoapi100(kind)

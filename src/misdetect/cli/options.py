@@ -80,7 +80,7 @@ def _split(text: Any, setting: Setting) -> Any:
         return tuple(part for part in parts if part)
     if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
         return text if len(parts) == 1 else tuple(parts)
-    return tuple(int(part) if re.fullmatch(r"[-+]?\d+", part) else float(part) for part in parts)
+    return tuple(int(part) if re.fullmatch(r"[-+]?[0-9]{1,4000}", part) else float(part) for part in parts)
 
 
 def study_verb(

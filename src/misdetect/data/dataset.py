@@ -28,9 +28,10 @@ class Source(Protocol):
 class Sample:
     """One image of a data set. It is a ``Picture``: ``key`` and ``render`` make it usable wherever an edit is.
 
-    ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints). ``truth``
-    may be a function that makes it when first asked for, where that is costly (procedural data); ``measure`` one that
-    finds out width and height, where nothing declares them and the file may turn out to be no image.
+    ``id`` is unique within the data; ``image_id`` is what COCO results call it (int where the data has ints; by
+    default the same). ``truth`` may be a function that makes it when first asked for, where that is costly (procedural
+    data); ``measure`` one that finds out width and height, where nothing declares them and the file may turn out to be
+    no image.
     """
 
     def __init__(
@@ -40,12 +41,12 @@ class Sample:
         truth: Truth | Callable[[], Truth],
         width: int,
         height: int,
-        image_id: int | str = "",
+        image_id: int | str | None = None,
         file_name: str = "",
         measure: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.id, self.source = id, source
-        self.image_id, self.file_name = image_id, file_name
+        self.image_id, self.file_name = id if image_id is None else image_id, file_name
         self._truth, self._measure = truth, measure or (lambda: (width, height))
 
     def __repr__(self) -> str:

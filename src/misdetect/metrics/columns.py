@@ -143,10 +143,7 @@ def truth_columns(dataset: Dataset, *, masks: bool = False) -> TruthColumns:
         return np.concatenate(parts).astype(dtype) if parts else np.zeros(shape, dtype)
 
     return TruthColumns(
-        images=tuple(
-            ImageRow(s.file_name or s.id, s.image_id if s.image_id != "" else s.id, s.width, s.height, s.id)
-            for s in samples
-        ),
+        images=tuple(ImageRow(s.file_name or s.id, s.image_id, s.width, s.height, s.id) for s in samples),
         names=dataset.names,
         image=np.repeat(np.arange(len(samples)), lengths).astype(np.int64),
         label=joined("labels", np.int64, 0),

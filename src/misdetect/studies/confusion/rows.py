@@ -225,12 +225,13 @@ def columns_of(rows: pa.Table, labels: Sequence[str], images: int) -> tuple[Trut
     columns = DetectionColumns.of(
         case[found], label[found], boxes[found], rows["score"].to_numpy()[found], ids=ids[found]
     )
-    extra = (_scores(rows[name], found) for name in ("background", "best", "vector"))
     known = np.array([value is not False for value in rows["known"].to_pylist()], dtype=np.bool_)[there]
-    return truth, known, Said(columns, *extra)
+    if not len(columns):  # what is said of none is known, whatever was asked
+        return truth, known, Said(columns, np.zeros(0), np.zeros(0), np.zeros((0, len(truth.names))))
+    return truth, known, Said(columns, *(_scores(rows[name], found) for name in ("background", "best", "vector")))
 
 
 def _scores(column: pa.ChunkedArray, chosen: Bools) -> Floats | None:
-    """Numbers, or lists of equally many, of the ``chosen`` rows; ``None`` where there are none."""
+    """Numbers, or lists of equally many, of the ``chosen`` rows; ``None`` where they hold none."""
     values = column.filter(pa.array(chosen)).to_pylist()
-    return None if not values or values[0] is None else np.array(values, dtype=np.float64)
+    return None if values[0] is None else np.array(values, dtype=np.float64)

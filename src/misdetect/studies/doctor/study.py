@@ -115,9 +115,6 @@ class DoctorStudy:
     def cases(self) -> Iterator[Case | None]:
         """The reference and the detector as it is first, then what the search wants to know."""
         places = self.chosen()
-        if len(places) < 6:
-            what = "images" if self.how.reference is not None else "images with annotated objects"
-            raise BadData(f"{self.data.spec} has {len(places)} {what}; doctor needs at least 6, or --reference.")
         index: dict[tuple[str, int], int] = {}
 
         def hand_out(wanted: Sequence[tuple[str, int]]) -> Iterator[Case | None]:
@@ -290,12 +287,17 @@ def add_answers(evidence: Evidence, rows: Iterator[Row] | Sequence[Row]) -> None
 
 
 def prepare(detector: Detector, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:
-    """What can be tried depends on how the detector can be changed, and on whether all pictures are square."""
+    """What can be tried depends on how the detector can be changed, and on whether all pictures are square. Refuse data
+    with too few images before anything is written."""
     assert isinstance(detector, Bench)
     bench = detector
     names = None if bench.reference is None else bench.reference.names
     study = DoctorStudy(opened, detector.names, settings, [], names)
-    square = all(opened.data[i].width == opened.data[i].height for i in study.chosen())
+    places = study.chosen()
+    if len(places) < 6:
+        what = "images" if settings.reference is not None else "images with annotated objects"
+        raise BadData(f"{opened.data.spec} has {len(places)} {what}; doctor needs at least 6, or --reference.")
+    square = all(opened.data[i].width == opened.data[i].height for i in places)
     return DoctorStudy(opened, detector.names, settings, changes_for(bench, square), names)
 
 
