@@ -22,7 +22,7 @@ from misdetect.studies.attack.rows import SCHEMA
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.attack.verdict import verdict
 
-NAMES = ("cup", "bowl", "vase")
+NAMES = ("cup", "bowl", "vase", "lamp")
 IMAGES, CLIMBED = 7, 5
 TABLE = ("noise", "fgsm", "cls", "loc")
 RUNGS = ("2 steps", "20 steps", "3 starts", "eps 64")
@@ -59,7 +59,10 @@ def detections(rng, objects, variant, inside):
             score, background = rng.choice([0.1, 0.3, 0.45, 0.7, 0.9]) + 0.001 * rng.integers(50), rng.uniform(0, 0.8)
             moved = np.array(box_of(own)) + rng.choice([0, 2, 25], p=[0.4, 0.4, 0.2])
             row = {"kind": "detection", "variant": variant, "label": label, "score": float(score), **sides(moved)}
-            found.append(row | ({"background": float(background), "best": float(score)} if inside else {}))
+            found.append(
+                row
+                | ({"background": float(background), "best": max(float(score), rng.uniform(0, 0.8))} if inside else {})
+            )
     return found
 
 
@@ -67,7 +70,7 @@ def rows_of(rng, image, objects, condition, inside):
     """What is known of one image under one condition."""
     rows = []
     if condition != "clean":
-        steps = [] if condition == "noise" else rng.uniform(0, 9, 1 if condition == "fgsm" else 4).tolist()
+        steps = [] if condition == "noise" else rng.uniform(0, 9, 1 if condition == "fgsm" else 2 + image % 3).tolist()
         pixels = 0 if (condition, image) in (("outside:16", 1), ("cls", 6)) else int(rng.integers(1, 900))
         rows.append(
             {"kind": "image", "total": float(rng.integers(4)), "change": int(rng.integers(30)), "pixels": pixels,
@@ -268,6 +271,7 @@ def test_confusion_is_the_naive_matrix(made):
         assert told["labels"] == [*NAMES, "background"]
         assert told["counts"] == counts.astype(int).tolist()
         assert np.array(told["confidence"]) == pytest.approx(confidence, abs=2e-4)
+        assert all(round(value, 4) == value for row in told["confidence"] for value in row)
         own, sunk = np.trace(counts[:-1, :-1]), counts[:-1, -1].sum()
         other = counts[:-1].sum() - own - sunk
         assert told["on_objects"] == {"right": own, "background": sunk, "other": other}
@@ -321,6 +325,16 @@ def test_the_ladder_compares_on_the_same_images(made):
             assert rung["change_interval"] == ends(change, right, images, 2000)
     steps = [r for r in made.rows if r["kind"] == "image" and r["condition"] == "cls" and r["image"] in climbed]
     assert found["flat"] == sum(r["flat"] for r in steps) / sum(len(r["losses"]) for r in steps) > 0
+
+
+@pytest.mark.parametrize("done", [(), ("clean",)], ids=["none", "nothing done"])
+def test_without_a_borrowed_attack_the_ladder_ends_before_it(tmp_path, done):
+    run = write(tmp_path / "run", ("clean", *TABLE, *RUNGS), False, ladder=CLIMBED)
+    if done:
+        write(tmp_path / "run" / "transfer", done, False)
+    found = ATTACK.document(run)["ladder"]
+    assert [rung["name"] for rung in found["rungs"]] == ["noise", "fgsm", RUNGS[0], "cls", *RUNGS[1:]]
+    assert found["images"] == CLIMBED
 
 
 def test_success_against_distance_leaves_out_images_without_pixels(made):
