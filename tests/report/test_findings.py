@@ -23,14 +23,14 @@ def fuzz(low):
 
 
 def verify(low):
-    row = {"missing_recall": 0.29, "intervals": {"missing_recall": [low, 0.33]}}
+    row = {"missing_recall": 0.59, "intervals": {"missing_recall": [low, 0.83]}}
     return {"with_localisation": row, "best_threshold": {"with_localisation": {"score": 0.76}}}
 
 
 DOCUMENTS = {
     "scan": (scan, ["12.0 % of positions", "4.0 % (1 to 7)"], 0.04, [0.01, 0.07], 1.0),
     "fuzz": (fuzz, ["9 detections", "15 per 1,000", "renamed cup on b.png"], 0.015, [0.008, 0.022], 8.0),
-    "verify": (verify, ["29.0 % (26 to 33)"], 0.29, [0.26, 0.33], 0.26),
+    "verify": (verify, ["59.0 % (56 to 83)"], 0.59, [0.56, 0.83], 0.56),
 }
 
 
@@ -70,7 +70,7 @@ def test_a_mistake_of_wiring_comes_before_what_may_follow_from_it():
 
 
 def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
-    piece = {"mechanism": "background", "attribute": "size", "value": "small", "rate": 0.4, "rate_outside": 0.1}
+    piece = {"mechanism": "background", "attribute": "size", "value": "small", "rate": 0.8, "rate_outside": 0.6}
     document = {
         "objects": 200,
         "mechanisms": {"background": 30},
@@ -79,7 +79,7 @@ def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
     }
     (found,) = findings({"explain": document})
     assert found["sentence"].startswith("15.0 % (11 to 20) of the objects are missed")
-    assert found["sentence"].endswith("(30 of 200). Most often: size small (40 % against 10 %).")
+    assert found["sentence"].endswith("(30 of 200). Most often: size small (80 % against 60 %).")
 
 
 def test_points_of_ap50_by_type_are_findings_from_one_point_on():

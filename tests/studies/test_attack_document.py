@@ -394,6 +394,7 @@ def climb(flat=0.0, images=8, of=20, **lost_of):
         ({"fgsm": 9}, "few", MASKED),
         ({"few": 17}, "main", WEAK),
         ({"many": 15}, "many", WEAK),
+        ({"many": 16}, None, STRONG),
         ({"many": 18}, "many", WEAK),
         ({"starts": 15}, "starts", WEAK),
         ({"starts": 18}, "starts", WEAK),
@@ -453,6 +454,8 @@ def test_a_part_holds_weakens_or_falls_by_its_share_of_the_clean_ap50(ap50, clea
 def test_the_effect_is_told_with_its_numbers():
     found = verdict(told(), ["cls"])
     assert found["says"][0].startswith("On 8 images no rung of the ladder is broken: all hold.")
+    assert "under the white-box attack" in found["says"][0]
+    assert "under the transfer attack" in verdict(told() | {"transfer": True}, ["cls"])["says"][0]
     assert found["says"][1] == (
         "cls: AP50 falls from 0.500 to 0.125 (0.100 to 0.150); 30 of 40 objects that were found are lost (75 %), by "
         "noise of the same size 10 %."

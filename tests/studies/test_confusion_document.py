@@ -8,9 +8,10 @@ import pytest
 from explain_toys import NAMES, Random, dataset
 
 import misdetect as md
+from misdetect.engine.store import Run
 from misdetect.studies.confusion import CONFUSION
 
-CLASSES = (*NAMES, "vase")
+CLASSES = ("vase", *NAMES)
 LABELS = (*CLASSES, "background")
 CONFIDENCE, SEED, SCORE = 0.8, 7, 0.1
 POLICIES = ("paper", "greedy", "optimal")
@@ -126,11 +127,29 @@ def _cells(run):
 
 def test_only_cells_that_hold_something_have_a_histogram(made):
     document, _, placed, _ = made
+    check_histograms(document, placed)
+    assert document["missed"] == {name: document["by_class"][name]["missed"] for name in CLASSES}
+
+
+def test_a_cell_with_one_detection_has_a_histogram():
+    data = dataset(6, seed=1, names=CLASSES)
+    run = md.confusion(Random(data), data, score=SCORE)
+    placed = [row for row in run.rows().to_pylist() if row["actual"] is not None]
+    assert 1 in check_histograms(run.document, placed).values()
+
+
+def test_a_run_that_does_not_say_how_many_images_there_are_is_read(runs):
+    directory = runs["paper"].directory
+    unknown = Run(directory.path, {**directory.about, "cases": None})
+    assert CONFUSION.document(unknown)["counts"] == runs["paper"].document["counts"]
+
+
+def check_histograms(document, placed):
     told = {(a, b): counts for a, b, counts in document["iou_histograms"]["cells"]}
     cells = Counter((row["actual"], row["predicted"]) for row in placed)
     assert {cell: sum(counts) for cell, counts in told.items()} == cells
     assert document["iou_histograms"]["edges"] == pytest.approx([i / 10 for i in range(11)])
-    assert document["missed"] == {name: document["by_class"][name]["missed"] for name in CLASSES}
+    return cells
 
 
 def test_notes_and_sentences_say_what_was_counted(made):

@@ -34,9 +34,9 @@ def box_of(row):
 
 
 def part_rows(rng, image):
-    """Parts of one image; the last class is annotated nowhere, and the last image has no parts."""
+    """Parts of one image; the last class is annotated nowhere."""
     rows = []
-    for k, name in enumerate(NAMES[:3] if image < IMAGES - 1 else ()):
+    for k, name in enumerate(NAMES[:3]):
         state = str(rng.choice(list(STATES)))
         place = np.array([10.0 + 60 * k, 20, 50 + 60 * k, 60]) + rng.integers(-8, 8)
         about = {"id": 10 * image + k, "label": name, "state": state, **sides(place)}
@@ -71,27 +71,30 @@ def edit_rows(rng, parts):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The rows by kind, the table and the document of a run."""
+    return made_run(tmp_path_factory.mktemp("verify") / "run", IMAGES)
+
+
+def made_run(path, images):
+    """The rows by kind and the document of a run; its last image has no parts."""
     how = VerifySettings(score=SCORE, beta=BETA, check=CHECK, confidence=CONFIDENCE, seed=SEED)
-    data = Dataset("made", NAMES, IMAGES, lambda i: None, fingerprint="made")
+    data = Dataset("made", NAMES, images, lambda i: None, fingerprint="made")
     who = SimpleNamespace(spec="zoo:one", fingerprint="one", names=NAMES)
     known = identity("verify", how.document(), who, data)
-    path = tmp_path_factory.mktemp("verify") / "run"
     run = Run.start(path, known, SCHEMA, command=["verify"], versions={}, detector_settings={})
     rng = np.random.default_rng(2)
-    for image in range(IMAGES):
-        parts = part_rows(rng, image)
+    for image in range(images):
+        parts = part_rows(rng, image) if image < images - 1 else []
         rows = [*parts, *detection_rows(rng, parts), *edit_rows(rng, parts)]
         own = {"image": f"p{image}", "width": 200, "height": 100 + 10 * (image % 3)}
         run.add(Finished(Case(image, f"p{image}"), [own | row for row in rows]))
-    run.note(cases=IMAGES, view=how.document("view"))
+    run.note(cases=images, view=how.document("view"))
     run.close()
     run = Run.open(path)
     kinds = {}
     for row in run.table().to_pylist():
         kinds.setdefault(row["kind"], []).append(row)
     document = VERIFY.document(run) | {"settings": {"score": SCORE}}
-    return SimpleNamespace(document=document, run=run, images=IMAGES - 1, **kinds)
+    return SimpleNamespace(document=document, run=run, images=images - 1, **kinds)
 
 
 def best_score(made, part, localised):
@@ -220,8 +223,12 @@ def test_the_threshold_is_chosen_on_one_half_and_told_on_the_other(made, name, l
     assert told["interval"] == quantiles([numbers(each)[2] for each in drawn(made, other, score, localised)[1]])
 
 
+@pytest.mark.parametrize("images", [IMAGES, 4])
 @LOCALISED
-def test_what_mistakes_cost(made, name, localised):
+def test_what_mistakes_cost(made, name, localised, images, tmp_path):
+    """Of few images some resamples have only one of those on which it is told, or none."""
+    made = made if images == IMAGES else made_run(tmp_path / "run", images)
+
     def price(counted):
         return counted[2] / BETA + CHECK * (counted[1] - counted[0])
 
