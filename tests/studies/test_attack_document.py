@@ -72,10 +72,10 @@ def rows_of(rng, image, objects, condition, inside):
     if condition != "clean":
         steps = [] if condition == "noise" else rng.uniform(0, 9, 1 if condition == "fgsm" else 2 + image % 3).tolist()
         pixels = 0 if (condition, image) in (("outside:16", 1), ("cls", 6)) else int(rng.integers(1, 900))
-        rows.append(
-            {"kind": "image", "total": float(rng.integers(4)), "change": int(rng.integers(30)), "pixels": pixels,
-             "losses": steps, "flat": int(rng.integers(0, 2)) if steps else None}
-        )  # fmt: skip
+        unknown = (condition, image, inside) == ("loc", 4, False)
+        about = {"kind": "image", "change": int(rng.integers(30)), "pixels": pixels, "losses": steps}
+        about |= {"total": None if unknown else float(rng.integers(4)), "flat": int(rng.integers(2)) if steps else None}
+        rows.append(about)
     for own in objects:
         found = own["right"] if condition == "clean" else bool(rng.random() < 0.5)
         became = None if found or rng.random() < 0.5 else str(rng.choice(NAMES))
@@ -133,8 +133,10 @@ def made(request, tmp_path_factory):
 
 
 def chosen(made, image):
-    """What mtd takes of ``image``."""
+    """What mtd takes of ``image``: nothing where a loss is not known."""
     total = {r["condition"]: r["total"] for r in made.rows if r["kind"] == "image" and r["image"] == image}
+    if None in (total["cls"], total["loc"]):
+        return None
     return "loc" if total["loc"] > total["cls"] else "cls"
 
 
@@ -150,9 +152,9 @@ def pick(made, kind, condition, variant=None):
     ]
 
 
-def ends(hits, among, images, repeats=1000):
-    """The interval of Σ hits / Σ among, drawing images again, resample by resample."""
-    names = sorted(set(images))
+def ends(hits, among, images, repeats=1000, names=None):
+    """The interval of Σ hits / Σ among, drawing images again (those in ``names``), resample by resample."""
+    names = sorted(names or set(images))
     draws = np.random.default_rng(SEED).multinomial(len(names), [1 / len(names)] * len(names), size=repeats)
     place = {name: i for i, name in enumerate(names)}
     above, below = np.zeros(len(names)), np.zeros(len(names))
@@ -186,7 +188,9 @@ def test_each_attack_is_counted_object_by_object(made, name):
     right = [row["right"] for row in rows]
     assert entry["lost"] == sum(map(lost, rows))
     assert entry["success"] == pytest.approx(entry["lost"] / sum(right))
-    assert entry["intervals"]["success"] == ends(map(lost, rows), right, [row["image"] for row in rows])
+    assert entry["intervals"]["success"] == ends(
+        map(lost, rows), right, [row["image"] for row in rows], names=made.done
+    )
     assert entry["renamed"] == sum(lost(row) and row["became"] is not None for row in rows)
     assert entry["found_anew"] == sum(row["found"] and not row["right"] for row in rows)
     assert entry["lost"] > 0
@@ -195,7 +199,7 @@ def test_each_attack_is_counted_object_by_object(made, name):
     climbs = [row["losses"] for row in about if len(row["losses"] or []) > 1]
     rises = sum(each[-1] > each[0] for each in climbs)
     assert entry["loss_rises"] == (pytest.approx(rises / len(climbs)) if climbs else None)
-    picked = Counter(chosen(made, image) for image in made.done)
+    picked = Counter(which for which in (chosen(made, image) for image in made.done) if which)
     assert entry.get("chosen") == (picked if name == "mtd" else None)
     assert len(picked) == 2
     told = ATTACK.numbers(made.document)
@@ -361,6 +365,13 @@ def test_notes_count_what_is_left_out(made):
         [] if made.inside else [True]
     )
     assert ApiRun(made.run, document=made.document).sentences[-2:] == notes[-2:]
+
+
+def test_a_detector_that_reports_nothing_has_no_ap(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "detections", lambda *_: [])
+    document = ATTACK.document(write(tmp_path / "run", ("clean", *TABLE), False, ladder=0))
+    assert [document["clean"]["AP"], *(each["AP50"] for each in document["attacks"].values())] == [0] * 6
+    assert document["dcm"]["cls"]["objects"]["missed"] == document["objects"]
 
 
 @pytest.mark.parametrize(("eps", "noted"), [(0, False), (0.5, True), (1, False)])
