@@ -143,6 +143,25 @@ def test_ious_are_bars_in_their_cell():
     assert len(axes.patches) - len(bars) == 16
 
 
+def test_a_corner_marks_the_cell_that_another_policy_fills_otherwise():
+    marked = [{"actual": "cat", "predicted": "background"}, {"actual": "owl", "predicted": "dog"}]
+    axes = matrix_figure(document() | {"policy_dependent": marked}).axes[0]
+    corners = [patch.get_xy() for patch in axes.patches if not hasattr(patch, "get_width")]
+    cells = [(xy.mean(axis=0).round().tolist(), np.ptp(xy, axis=0).max() < 0.5) for xy in corners]
+    assert sorted(cells) == [([1, 2], True), ([3, 0], True)]
+    assert axes.get_xlim()[1] > 4.8, "the missed stand behind the background, with a gap"
+
+
+def test_colours_of_confidence_are_shares_of_the_row():
+    confidence = [[1, 1, 0, 0], [30, 30, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    (axes,) = iou_figure(document() | {"confidence": confidence, "iou_histograms": {"cells": []}}).axes
+    paint = {(p.get_y() + 0.5, p.get_x() + 0.5): p.get_facecolor() for p in axes.patches}
+    assert len(paint) == 16
+    assert paint[0, 1] == paint[1, 0] != paint[0, 0] == paint[1, 1]
+    assert paint[0, 2] == paint[2, 0] == paint[2, 2] == (1, 1, 1, 1), "nothing is white"
+    assert {p.get_width() for p in axes.patches} == {p.get_height() for p in axes.patches} == {1}
+
+
 def test_many_classes_are_merged_and_none_is_lost():
     names = [f"class {i}" for i in range(40)]
     whole = document(names, cell=(37, 5))
