@@ -42,6 +42,8 @@ _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+_LEFT_ALONE = {"alpha", "color", "dpi", "fontsize", "labelsize", "linewidth", "markersize", "ncols", "strict", "zorder"}
+"""Keywords that say how something looks, or guard against what cannot happen."""
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -77,16 +79,20 @@ def changed(node: ast.AST) -> ast.AST | None:
     return ast.copy_location(other, node)
 
 
-def sites(tree: ast.Module) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
-    """Where ``tree`` can be changed: parent, its field, the place in that field, and the node. Types, and constants
-    that only say how wide a line is drawn, are not looked at."""
-    for parent in ast.walk(tree):
-        for field, value in ast.iter_fields(parent):
-            if field in ("annotation", "returns", "decorator_list", "type_params"):
+def sites(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
+    """Where ``tree`` can be changed: parent, its field, the place in that field, and the node. Decorators, the types of
+    parameters and results, and what only says how a line is drawn are not looked at."""
+    for field, value in ast.iter_fields(tree):
+        if field in ("returns", "decorator_list", "type_params") or (
+            field == "annotation" and isinstance(tree, ast.arg)
+        ):
+            continue
+        for place, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if not isinstance(node, ast.AST) or (isinstance(node, ast.keyword) and node.arg in _LEFT_ALONE):
                 continue
-            for place, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                if isinstance(node, ast.AST) and changed(node) is not None:
-                    yield parent, field, place, node
+            if field != "annotation" and changed(node) is not None:
+                yield tree, field, place, node
+            yield from sites(node)
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import misdetect as md
-from misdetect.api.checkup import Plan
+from misdetect.api.checkup import Plan, _seconds, _step
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.report.findings import findings
 
@@ -91,6 +91,42 @@ def test_a_slow_detector_is_asked_less():
     assert slow.images == 75
     assert (slow.scan, slow.fuzz) == (60, 120)
     assert Plan.of(300, 0.5, 10).images == 10
+
+
+@pytest.mark.parametrize(
+    ("seconds", "query", "images", "plan"),
+    [
+        (300, 0.05, 5000, (750, 450, 1200, 8)),  # shares of the time; an attack takes 144 questions an image
+        (300, 0.05, 6, (6, 450, 1200, 6)),
+        (300, 0.001, 5000, (1000, 3000, 1500, 24)),  # at most
+        (60, 0.05, 5000, (150, 90, 240, 4)),
+        (6, 2.0, 5000, (16, 60, 60, 4)),  # at least
+        (6, 2.0, 3, (3, 60, 60, 3)),
+    ],
+)
+def test_the_time_is_divided_among_the_studies(seconds, query, images, plan):
+    found = Plan.of(seconds, query, images)
+    assert (found.images, found.scan, found.fuzz, found.attack) == plan
+
+
+@pytest.mark.parametrize(("width", "height", "positions"), [(640, 480, 3000), (1920, 1080, 60), (64, 48, 3000)])
+def test_the_step_is_the_smallest_that_asks_no_more_than_planned(width, height, positions):
+    """Six pairs; steps of less than 4 px show nothing new."""
+    step = _step(width, height, positions)
+    assert 6 * width * height / step**2 <= positions
+    assert step == 4 or 6 * width * height / (step - 1) ** 2 > positions
+
+
+def test_what_costs_money_is_not_asked_how_fast_it_is():
+    class Paid:
+        names, budget = ("cup",), object()
+
+        def detect(self, images):
+            raise AssertionError("nothing was to be asked")
+
+    assert _seconds(Paid(), md.load_data("rooms:val,count=2")) == 0.5
+    quick = md.load_detector(lambda images: [([], [], [])] * len(images), names=["cup"])
+    assert _seconds(quick, md.load_data("rooms:val,count=2")) < 0.5
 
 
 def test_in_python_it_takes_objects_and_needs_no_folder():

@@ -3,12 +3,13 @@
 import cv2
 import numpy as np
 import pytest
+from chart_parts import bar_lengths, words
 from explain_toys import Random, dataset
 
 import misdetect as md
 from misdetect.report import charts
 from misdetect.report.confusion import draw
-from misdetect.report.confusion_figures import Shown, footer, iou_figure, matrix_figure, top_figure
+from misdetect.report.confusion_figures import Shown, footer, iou_figure, matrix_figure, shares, top_figure
 
 NAMES = ("cat", "dog", "owl")
 
@@ -81,6 +82,84 @@ def test_the_share_on_the_diagonal_is_the_recall():
     numbers = {(round(t.get_position()[0]), round(t.get_position()[1])): t.get_text() for t in axes.texts}
     assert numbers[0, 0] == f"{100 * 10 / 53:.0f}"
     assert numbers[1, 1] == "100"
+
+
+def test_merging_adds_up_what_is_merged():
+    """Class by class, on random counts: those that are confused most stay by themselves, in their order."""
+    rng, names, most = np.random.default_rng(1), [f"c{i}" for i in range(9)], 5
+    counts, became = rng.integers(0, 9, (10, 10)), rng.integers(0, 9, (9, 11))
+    whole = document(names) | {"counts": counts.tolist(), "became": became.tolist()}
+    shown = Shown.of(whole, most)
+    weight = [sum(counts[i, j] + counts[j, i] for j in range(9) if j != i) for i in range(9)]
+    kept = sorted(sorted(range(9), key=lambda i: (-weight[i], -became[i].sum()))[: most - 1])
+    assert shown.names == [*(names[i] for i in kept), "5 others"]
+    place = [kept.index(i) if i in kept else most - 1 for i in range(9)] + [most, most + 1]
+    expected, objects = np.zeros((most + 1, most + 1)), np.zeros((most, most + 2))
+    for (a, b), n in np.ndenumerate(counts):
+        expected[place[a], place[b]] += n
+    for (a, b), n in np.ndenumerate(became):
+        objects[place[a], place[b]] += n
+    assert shown.counts.tolist() == expected.tolist()
+    assert shown.became.tolist() == objects.tolist()
+    assert np.argwhere(shown.marked).tolist() == [[most, place[1]]]
+    assert len(Shown.of(whole, 9).names) == 9
+
+
+def test_colours_are_shares_of_the_row_with_the_missed():
+    found = shares(np.array([[6.0, 2.0], [0.0, 0.0]]), np.array([[6.0, 2.0, 4.0]]))
+    assert found.tolist() == [[0.5, pytest.approx(1 / 6), pytest.approx(1 / 3)], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, ""), (0.04, ""), (0.06, "0.1"), (3, "3"), (9.4, "9.4"), (9.6, "10"), (120.4, "120")]
+)
+def test_numbers_in_cells_are_short(value, text):
+    counts = [[value, 0], [0, 0]]
+    shown = document(("cat",), cell=(0, 0)) | {"counts": counts, "policy_dependent": [], "became": [[0, 0, 0]]}
+    shown |= {"labels": ["cat", "background"]}
+    texts = {t.get_position(): t.get_text() for t in matrix_figure(shown).axes[0].texts}
+    assert texts.get((0, 0), "") == text
+
+
+def test_pairs_are_bars_with_their_confidence_and_a_mark_where_the_policy_decides():
+    pair = {"actual": "cat", "predicted": "owl", "count": 4, "confidence": 2.25, "policy_dependent": False}
+    (axes,) = top_figure(document() | {"confusions": [*document()["confusions"], pair]}).axes
+    assert bar_lengths(axes) == [4, 40]
+    assert words(axes) == [" 4, Σ confidence 2.2", " 40 *, Σ confidence 20.0"]
+    assert [t.get_position() for t in axes.texts] == [(4, 0), (40, 1)]
+    assert axes.get_xlim()[1] > 40
+
+
+def test_ious_are_bars_in_their_cell():
+    histogram = [0, 2, 0, 0, 0, 0, 0, 0, 0, 4]
+    (axes,) = iou_figure(document() | {"iou_histograms": {"cells": [["cat", "owl", histogram]]}}).axes
+    bars = [patch for patch in axes.patches if patch.get_width() < 0.5]
+    assert [round(bar.get_height() / 0.55, 6) for bar in bars] == [n / 4 for n in histogram]
+    for step, bar in enumerate(bars):
+        assert 1.5 < bar.get_x() < bar.get_x() + bar.get_width() < 2.5, "the column of what was predicted"
+        assert bar.get_x() == pytest.approx(bars[0].get_x() + 0.09 * step)
+        assert -0.5 < bar.get_y() <= bar.get_y() + bar.get_height() == pytest.approx(0.45)
+    assert [(t.get_text(), round(t.get_position()[0])) for t in axes.texts] == [("20.0", 2)]
+    assert len(axes.patches) - len(bars) == 16
+
+
+def test_a_corner_marks_the_cell_that_another_policy_fills_otherwise():
+    marked = [{"actual": "cat", "predicted": "background"}, {"actual": "owl", "predicted": "dog"}]
+    axes = matrix_figure(document() | {"policy_dependent": marked}).axes[0]
+    corners = [patch.get_xy() for patch in axes.patches if not hasattr(patch, "get_width")]
+    cells = [(xy.mean(axis=0).round().tolist(), np.ptp(xy, axis=0).max() < 0.5) for xy in corners]
+    assert sorted(cells) == [([1, 2], True), ([3, 0], True)]
+    assert axes.get_xlim()[1] > 4.8, "the missed stand behind the background, with a gap"
+
+
+def test_colours_of_confidence_are_shares_of_the_row():
+    confidence = [[1, 1, 0, 0], [30, 30, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    (axes,) = iou_figure(document() | {"confidence": confidence, "iou_histograms": {"cells": []}}).axes
+    paint = {(p.get_y() + 0.5, p.get_x() + 0.5): p.get_facecolor() for p in axes.patches}
+    assert len(paint) == 16
+    assert paint[0, 1] == paint[1, 0] != paint[0, 0] == paint[1, 1]
+    assert paint[0, 2] == paint[2, 0] == paint[2, 2] == (1, 1, 1, 1), "nothing is white"
+    assert {p.get_width() for p in axes.patches} == {p.get_height() for p in axes.patches} == {1}
 
 
 def test_many_classes_are_merged_and_none_is_lost():

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from chart_parts import bar_lengths, intervals, points
 
-from misdetect.report.explain_figures import distributions, evidence, sankey_page, three_panels, whiskers
+from misdetect.report.explain_figures import (
+    comparison_page,
+    distributions,
+    evidence,
+    sankey_page,
+    three_panels,
+    whiskers,
+)
 
 
 def test_each_run_is_a_full_bar():
@@ -81,3 +88,56 @@ def test_the_interactive_flow_has_every_link(tmp_path):
     assert names == ["Miss", "Cls", "Loc", "Both", "background", "calibration", "proposal"]
     links = zip(link["source"], link["target"], link["value"], strict=True)
     assert [[names[a], names[b], count] for a, b, count in links] == SEEN["sankey"]
+
+
+@pytest.mark.parametrize(
+    ("more", "left", "top", "right"),
+    [
+        ({}, 65, 65, 235),
+        ({"proposal": (90, 120, 240, 190)}, 55, 65, 275),
+        ({"proposal": (-500, 120, 190, 190), "refined": (110, 110, 390, 150)}, 0, 65, 335),
+        ({"suppressor": (110, 110, None, 150)}, 65, 65, 235),
+    ],
+)
+def test_the_window_holds_the_others_within_the_size_of_the_object(more, left, top, right):
+    """Around it all a third of the object's side; the picture ends the window. The truth is drawn on top, in green."""
+    row = {"label": "cup", "mechanism": "proposal", "reason": "unfitted", "x0": 100, "y0": 100, "x1": 200, "y1": 200}
+    for name, box in more.items():
+        row |= {f"{name}_{side}": value for side, value in zip(("x0", "y0", "x1", "y1"), box, strict=True)}
+    shown = evidence(np.full((400, 400, 3), 255, np.uint8), row)
+    factor = max(1, round(260 / min(right - left, 235 - top)))
+    wide = max(factor * (right - left), 250)
+    aside = (wide - factor * (right - left)) // 2
+    green = np.argwhere((shown == np.array([30, 150, 70])).all(axis=2))
+    low, high = green.min(axis=0) + 1, green.max(axis=0) - 1  # lines are two pixels wide, or three
+    assert shown.shape[1] == wide
+    assert low == pytest.approx([22 + factor * (100 - top), aside + factor * (100 - left)], abs=1)
+    assert high == pytest.approx([22 + factor * (200 - top), aside + factor * (200 - left)], abs=1)
+
+
+def test_the_interactive_comparison_has_the_numbers_of_the_document(tmp_path):
+    def entry(share, rate, ends):
+        return {"share": share, "rate": rate, "rate_interval": ends}
+
+    document = {
+        "runs": [{"name": "one"}, {"name": "two"}],
+        "mechanisms": {
+            "proposal": [entry(0.25, 0.125, [0.0625, 0.25]), entry(None, None, None)],
+            "background": [entry(0.75, 0.5, None), entry(1.0, 0.25, [0.125, 0.5])],
+        },
+        "by_class": {"cup": {"miss_rate": [0.25, None]}, "bowl": {"miss_rate": [0.5, 0.75]}},
+    }
+    page = comparison_page(document, tmp_path / "compared.html").read_text()
+    traces = json.JSONDecoder().raw_decode(page[page.index("[{", page.rindex("Plotly.newPlot(")) :])[0]
+    stacked, rest = traces[:2], traces[2:]
+    assert [(each["name"], each["base"], each["x"]) for each in stacked] == [
+        ("proposal", [0, 0], [25, 0]), ("background", [25, 0], [75, 100])
+    ]  # fmt: skip
+    assert [each["name"] for each in rest] == ["one", "one", "two", "two"]
+    assert [(each["x"], each["y"]) for each in rest] == [
+        (["proposal", "background"], [12.5, 50]), (["cup", "bowl"], [25, 50]),
+        (["background"], [25]), (["bowl"], [75]),
+    ]  # fmt: skip
+    errors = [each["error_y"] for each in rest if "error_y" in each]
+    assert [(each["array"], each["arrayminus"]) for each in errors] == [([12.5, 0], [6.25, 0]), ([25], [12.5])]
+    assert not any(each["symmetric"] for each in errors)

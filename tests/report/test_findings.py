@@ -23,14 +23,14 @@ def fuzz(low):
 
 
 def verify(low):
-    row = {"missing_recall": 0.29, "intervals": {"missing_recall": [low, 0.33]}}
+    row = {"missing_recall": 0.59, "intervals": {"missing_recall": [low, 0.83]}}
     return {"with_localisation": row, "best_threshold": {"with_localisation": {"score": 0.76}}}
 
 
 DOCUMENTS = {
     "scan": (scan, ["12.0 % of positions", "4.0 % (1 to 7)"], 0.04, [0.01, 0.07], 1.0),
     "fuzz": (fuzz, ["9 detections", "15 per 1,000", "renamed cup on b.png"], 0.015, [0.008, 0.022], 8.0),
-    "verify": (verify, ["29.0 % (26 to 33)"], 0.29, [0.26, 0.33], 0.26),
+    "verify": (verify, ["59.0 % (56 to 83)"], 0.59, [0.56, 0.83], 0.56),
 }
 
 
@@ -70,7 +70,7 @@ def test_a_mistake_of_wiring_comes_before_what_may_follow_from_it():
 
 
 def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
-    piece = {"mechanism": "background", "attribute": "size", "value": "small", "rate": 0.4, "rate_outside": 0.1}
+    piece = {"mechanism": "background", "attribute": "size", "value": "small", "rate": 0.8, "rate_outside": 0.6}
     document = {
         "objects": 200,
         "mechanisms": {"background": 30},
@@ -79,4 +79,79 @@ def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
     }
     (found,) = findings({"explain": document})
     assert found["sentence"].startswith("15.0 % (11 to 20) of the objects are missed")
-    assert found["sentence"].endswith("(30 of 200). Most often: size small (40 % against 10 %).")
+    assert found["sentence"].endswith("(30 of 200). Most often: size small (80 % against 60 %).")
+
+
+def test_points_of_ap50_by_type_are_findings_from_one_point_on():
+    found = findings({"score": {"tide": {"Cls": 1.0, "Loc": 0.99, "Both": None, "Bkg": 5.25}}})
+    assert [each["value"] for each in found] == pytest.approx([0.0525, 0.01])
+    assert found[0]["sentence"] == "Boxes where nothing is annotated cost 5.2 points of AP50."
+    assert found[1]["sentence"] == "Right boxes with the wrong class cost 1.0 points of AP50."
+    assert all(each["interval"] is None for each in found)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0.4), (0.4, None), (None, None)])
+def test_what_was_not_measured_is_only_suspicious(before, after):
+    each = {"change": "the same answer for all images.", "before": before, "after": after, "fix": "look at the input"}
+    (found,) = findings({"doctor": {"findings": [each]}})
+    assert found["sentence"] == "The wiring is suspicious: the same answer for all images."
+    assert (found["value"], found["interval"], found["advice"]) == (1.0, None, "look at the input")
+
+
+@pytest.mark.parametrize(("before", "after", "value"), [(0.2, 0.3, 0.6), (0.1, 0.9, 1.0)])
+def test_wiring_weighs_more_than_its_gain(before, after, value):
+    each = {"change": "BGR", "before": before, "after": after, "interval": [0.05, 0.2], "fix": "colour=bgr"}
+    (found,) = findings({"doctor": {"findings": [each]}})
+    assert found["value"] == pytest.approx(value)
+    assert found["interval"] == (0.05, 0.2)
+
+
+def explain(count, objects=200, ends=(0.001, 0.2)):
+    rates = {"rates": {} if ends is None else {"background": list(ends)}}
+    return {"objects": objects, "mechanisms": {"background": count}, "intervals": rates, "slices": []}
+
+
+@pytest.mark.parametrize(
+    ("study", "document", "count"),
+    [
+        ("explain", explain(2), 1),
+        ("explain", explain(1), 0),
+        ("explain", explain(30, ends=(0.0, 0.2)), 0),
+        ("explain", explain(30, ends=None), 0),
+        ("explain", explain(0, objects=0), 0),
+        ("scan", {"harm": None}, 0),
+        ("scan", {"harm": {"object": 2.0, "difference": None, "intervals": {"difference": None}}}, 0),
+        ("scan", {"harm": {"object": 2.0, "difference": 2.0, "intervals": {"difference": None}}}, 0),
+        ("scan", {"harm": {"object": 2.0, "difference": 1.0, "intervals": {"difference": [0.5, 2.0]}}}, 1),
+        ("scan", {"harm": {"object": 2.0, "difference": 0.9, "intervals": {"difference": [0.5, 2.0]}}}, 0),
+        ("fuzz", fuzz(8.0) | {"queries": 0}, 0),
+        ("fuzz", fuzz(8.0) | {"harm": {"harmful": 0}}, 0),
+        ("verify", {"with_localisation": {"missing_recall": None, "intervals": {"missing_recall": None}}}, 0),
+        ("verify", {"with_localisation": {"missing_recall": 0.5, "intervals": {"missing_recall": None}}}, 0),
+        ("verify", {"with_localisation": {"missing_recall": 0.009, "intervals": {"missing_recall": [0.001, 1]}}}, 0),
+        ("attack", {"clean": {"AP50": None}, "attacks": {"cls": {"AP50": 0.1}}}, 0),
+        ("attack", {"clean": {"AP50": 0.015}, "attacks": {"cls": {"AP50": 0.01}}}, 0),
+    ],
+)
+def test_what_is_small_uncertain_or_unknown_is_no_finding(study, document, count):
+    assert len(findings({study: document})) == count
+
+
+def test_an_effect_of_exactly_the_least_is_a_finding():
+    least = {"missing_recall": 0.01, "intervals": {"missing_recall": [0.005, 0.02]}}
+    unknown = {"with_localisation": least, "best_threshold": {"with_localisation": {"score": None}}}
+    (found,) = findings({"verify": unknown})
+    assert found["advice"] == "Raise the score threshold."
+    (found,) = findings(
+        {"attack": {"clean": {"AP50": 0.01}, "attacks": {"loc": {"AP50": 0.0}}, "settings": {"eps": 4}}}
+    )
+    assert "at most 4 of 255" in found["sentence"]
+    assert "noise" not in found["sentence"]
+    assert found["interval"] is None
+
+
+def test_breaks_without_an_interval_count_and_weigh_at_most_all():
+    document = fuzz(8.0) | {"intervals": {}, "harmful_per_1000": 1500.0, "distinct": []}
+    (found,) = findings({"fuzz": document})
+    assert (found["value"], found["interval"]) == (1.0, None)
+    assert found["sentence"].endswith("1500 per 1,000 questions.")

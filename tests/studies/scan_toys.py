@@ -222,7 +222,7 @@ def _random_originals(random, transplant, count):
 
 def _random_row(random, number, transplant, condition, place, originals, adaptive):
     x, y = place
-    values = {name: float(random.uniform()) for name in MEASURES}
+    values = {name: round(float(random.uniform()), 2) for name in MEASURES}  # also a τ itself, which is not below it
     values["coverage"] = float(random.choice([0.0, 0.1, 0.2, 0.6])) if originals else 0.0
     detected = bool(random.random() < 0.6)
     objects = [_random_fate(random, original, transplant) for original in originals]

@@ -2,9 +2,12 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import misdetect as md
+from misdetect.studies.confusion.compare import Judged, changed_cells, difference
+from misdetect.studies.explain.compare import Common
 
 DATA = "rooms:val,count=30"
 SPEC = "glassbox:{},data=" + DATA
@@ -64,3 +67,66 @@ def test_other_rules_are_named_and_the_command_shows_it(runs, run, tmp_path):
     assert code == 0
     assert "Paired" in out
     assert f"-{100 * runs['renamed'].document['outcomes']['confused'] / runs['renamed'].document['objects']:.1f}" in out
+
+
+OUTCOMES = ("right", "confused", "background", "missed")
+
+
+def judged(images, seed, shift=0.0):
+    """Made-up outcomes of up to four objects on each of ``images``."""
+    world, rng = np.random.default_rng(9), np.random.default_rng(seed)
+    keys = [(f"i{i}", k) for i in range(images) for k in range(int(world.integers(1, 5)))]
+    outcome = np.array(rng.choice(OUTCOMES, len(keys), p=[0.55 - 0.15 * seed, 0.15, 0.15, 0.15 + 0.15 * seed]), object)
+    return Judged(keys, np.arange(4.0 * len(keys)).reshape(-1, 4) + shift, outcome, {}, {})
+
+
+def drawn(run, seed):
+    """By outcome the share in every resample of images."""
+    images = list(dict.fromkeys(image for image, _ in run.keys))
+    draws = np.random.default_rng(seed).multinomial(len(images), [1 / len(images)] * len(images), size=1000)
+    weights = draws[:, [images.index(image) for image, _ in run.keys]]
+    return {name: (weights * (run.outcome == name)).sum(axis=1) / weights.sum(axis=1) for name in OUTCOMES}
+
+
+@pytest.mark.parametrize("shift", [0.0, 50.0], ids=["same objects", "other objects"])
+def test_differences_are_those_of_drawing_images_again(shift):
+    """The same images for both where the objects are the same, else others for the second."""
+    a, b = judged(30, 0), judged(30, 1, shift)
+    found = difference(a, b, Common.of(a, b), confidence=0.8, seed=4)
+    first, second = drawn(a, 4), drawn(b, 4 if not shift else 5)
+    for name in OUTCOMES:
+        told, shares = found["outcomes"][name], [float((run.outcome == name).mean()) for run in (a, b)]
+        assert [told["first"], told["second"]] == pytest.approx(shares)
+        assert told["difference"] == pytest.approx(shares[1] - shares[0])
+        ends = np.quantile(second[name] - first[name], [0.1, 0.9])
+        assert told["interval"] == pytest.approx(ends.tolist())
+        assert told["certain"] == (ends[0] > 0 or ends[1] < 0)
+    assert {told["certain"] for told in found["outcomes"].values()} == {True, False}
+    assert found["same_images"] == (not shift)
+    counted = Counter(zip(a.outcome, b.outcome, strict=True))
+    if shift:
+        assert (found["flow"], found["p"]) == (None, None)
+    else:
+        assert {(x, y): n for x, y, n in found["flow"]} == counted
+        numbers = [n for *_, n in found["flow"]]
+        assert numbers == sorted(numbers, reverse=True)
+    nothing = Judged([], np.zeros((0, 4)), np.array([], dtype=object), {}, {})
+    assert difference(a, nothing, Common.of(a, nothing))["outcomes"] == {}
+    assert difference(nothing, a, Common.of(nothing, a))["outcomes"] == {}
+
+
+def test_cells_that_differ_most_come_first():
+    rng = np.random.default_rng(0)
+    tables = [rng.integers(0, 6, (7, 7)) for _ in range(3)]
+    labels = [*"abcdef", "background"]
+
+    def run(counts, named=labels):
+        return Judged([], np.zeros((0, 4)), np.array([]), {}, {"labels": named, "counts": counts.tolist()})
+
+    cells = changed_cells({str(i): run(table) for i, table in enumerate(tables)})
+    spread = {(a, b): max(t[a, b] for t in tables) - min(t[a, b] for t in tables) for a in range(7) for b in range(7)}
+    wanted = sorted((cell for cell in spread if spread[cell]), key=lambda cell: (-spread[cell], cell))[:20]
+    assert [(each["actual"], each["predicted"]) for each in cells] == [(labels[a], labels[b]) for a, b in wanted]
+    assert [each["counts"] for each in cells] == [[t[cell] for t in tables] for cell in wanted]
+    assert changed_cells({"0": run(tables[0]), "1": run(tables[0])}) == []
+    assert changed_cells({"0": run(tables[0]), "1": run(tables[1], [*"abcdeg", "background"])}) == []

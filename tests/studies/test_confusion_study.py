@@ -115,6 +115,7 @@ def test_swapped_labels_are_found_in_their_cell():
     assert counts.sum() == np.trace(counts), "and in no other"
     assert document["by_class"]["ball"]["recall"] == 1
     assert document["by_class"]["cup"]["precision"] < 1
+    assert document["notes"] == [], "nothing sank into the background, nothing was left out"
 
 
 def test_recall_goes_step_by_step_from_that_of_ap_to_that_of_the_matrix(made):

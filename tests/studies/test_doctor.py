@@ -13,6 +13,7 @@ import misdetect as md
 from misdetect.compose.resend import EDITS, come_back, resent, sent_size
 from misdetect.detections import Detections, Said, Truth
 from misdetect.picture import Raw
+from misdetect.studies.doctor import DOCTOR
 from misdetect.studies.doctor.bench import rewired
 from misdetect.studies.doctor.readings import BOX_READINGS, assigned, label_readings
 
@@ -365,6 +366,32 @@ def test_the_gate(run, tmp_path):
     assert json.loads(out)["findings"][0]["fix"].startswith("boxes = boxes[:, [1, 0, 3, 2]]")
     assert run(*wrong)[0] == 0
     assert run("doctor", "--detector", "zoo:yolox", *common, "--fail-if", "any")[0] == 0
+
+
+def test_a_finding_is_told_with_what_it_costs_and_what_to_do():
+    found = {
+        "change": "colours are BGR.",
+        "before": 0.25,
+        "after": 0.5,
+        "interval": [0.125, 0.375],
+        "fix": "colour=bgr",
+    }
+    gained = "Colours are BGR: AP 0.250 -> 0.500 (+0.125 to +0.375). Fix: colour=bgr"
+    suspicious = found | {"after": None, "interval": None}
+    document = {
+        "finished": True,
+        "done": 9,
+        "images": 20,
+        "before": 0.25,
+        "findings": [found, suspicious],
+        "tried": [1] * 7,
+    }
+    assert DOCTOR.sentences(document) == [gained, "Colours are BGR. Fix: colour=bgr"]
+    (nothing,) = DOCTOR.sentences(document | {"findings": []})
+    assert nothing == "No mistake of wiring was found on 20 images; 7 ways of asking were tried."
+    assert DOCTOR.sentences(document | {"finished": False}) == ["Not finished: 9 cases are done."]
+    numbers = {name: each.value for name, each in DOCTOR.numbers(document).items()}
+    assert numbers == {"findings": 2, "before": 0.25, "images": 20}
 
 
 def test_too_little_data_is_bad_input_and_leaves_nothing(run, tmp_path):

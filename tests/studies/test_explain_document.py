@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from types import SimpleNamespace
 
+import explain_runs
 import numpy as np
 import pytest
 from explain_toys import NAMES, Random, dataset, explained
@@ -285,10 +286,11 @@ def test_sentences_and_numbers_say_what_the_document_says(run):
 
     document, rate = run.document, 100 * run.document["miss_rate"]
     first, why = run.api.sentences[:2]
-    assert first.startswith(f"{len(run.lost)} of {len(run.object)} objects are missed: {rate:.1f} %")
+    low, high = (100 * end for end in document["intervals"]["miss_rate"])
+    assert first == f"{len(run.lost)} of {len(run.object)} objects are missed: {rate:.1f} % ({low:.0f} to {high:.0f})."
     shares = {name: n / len(run.lost) for name, n in document["mechanisms"].items()}
-    top = max(shares, key=shares.get)
-    assert why.startswith(f"Why: {top} {100 * shares[top]:.0f} %")
+    ranked = sorted((name for name in shares if shares[name]), key=lambda name: -shares[name])
+    assert why == "Why: " + ", ".join(f"{name} {100 * shares[name]:.0f} %" for name in ranked) + "."
     said = numbers(document)
     assert said["miss_rate"].value == document["miss_rate"]
     assert said["miss_rate"].interval == document["intervals"]["miss_rate"]
@@ -339,3 +341,18 @@ def test_rows_queries_and_the_ledger_agree(run):
     counted = api.query("SELECT tide, count(*) AS n FROM rows WHERE kind = 'object' AND NOT found GROUP BY tide")
     known = {kind: n for kind, n in run.document["tide"].items() if n}
     assert {row["tide"]: row["n"] for row in counted.to_pylist()} == known
+
+
+@pytest.mark.parametrize(
+    ("spec", "opens"),
+    [
+        ("onnx:m.onnx,decoder=yolox", True),
+        ("onnx:m.onnx,decoder=yolox,level=black", False),
+        ("onnx:m.onnx,decoder=ssd", False),
+        ("zoo:one", False),
+    ],
+)
+def test_a_file_that_could_be_opened_is_said_to(tmp_path, spec, opens):
+    path = explain_runs.write(tmp_path / "run", [["unknown", None]], detector=spec, inside=False)
+    notes = md.open(path).document["notes"]
+    assert (f"--detector {spec},level=differentiable opens the file, and explain looks inside." in notes) == opens

@@ -16,6 +16,7 @@ from misdetect.metrics import bootstrap
 from misdetect.metrics.harm import EFFECTS, HARMS
 from misdetect.report.fuzz import TABLES
 from misdetect.studies.contract import budget_file, document_of, kind_of
+from misdetect.studies.fuzz.tables import page, tables
 
 TYPES = ("missed", "extra", "renamed", "moved")
 CONFIDENCE = 0.8
@@ -395,3 +396,18 @@ def test_figures_show_the_worst_first_and_the_papers_tables(run):
     assert page.count("\n|---|") == 4
     assert f"{run.document['harm']['harmful']} of them do harm" in page
     assert run.figures(0) == []
+
+
+def test_a_campaign_that_asked_nothing_has_tables_without_shares():
+    document = {
+        "raw_failures": 0, "relocated_unique": 0, "relocated": 0, "insertions": 0, "attributable": 0, "flicker": 0,
+        "relocation": {"queries": 0, "progress": {"0-20": 0}}, "coverage": {"detected_objects": 3}, "cost": None,
+        "naturalness": {"inserted": None, "relocated": None}, "harm": {"harmful": 0}, "detector": "a|b",
+        "settings": {"strategy": "random", "reach": 2},
+    }  # fmt: skip
+    document["tables"] = tables(document)
+    assert document["tables"]["1"]["share_causing_failures"] is document["tables"]["1"]["usd"] is None
+    lines = page(document).splitlines()
+    assert "| `a b` | 0 | 3 | 0 (–) | – |" in lines
+    assert "| `a b` | – | – |" in lines
+    assert "| 0-20 | 0 |  |" in lines

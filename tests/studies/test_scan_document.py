@@ -16,7 +16,7 @@ from misdetect.metrics.harm import EFFECTS, HARMS
 from misdetect.studies.contract import document_of, keep_document, read_document
 from misdetect.studies.scan import SCAN
 from misdetect.studies.scan.pairs import candidates, choose_pairs
-from misdetect.studies.scan.settings import TAUS
+from misdetect.studies.scan.settings import TAUS, ScanSettings
 
 KINDS = {"full": {}, "adaptive": {"adaptive": True}, "failed": {"fail": (1, 6)}}
 
@@ -57,6 +57,7 @@ ROWS = {
 
 def test_every_row_of_table_one_is_a_share_of_positions(made):
     rows, document, _ = made
+    assert {row["score"] for row in rows} >= set(TAUS[:2]), "what is as large as τ is not below it"
     for part, condition in ((document, "object"), (document["null_control"], "null")):
         for name, (column, among) in ROWS.items():
             for tau in TAUS:
@@ -378,6 +379,8 @@ def test_a_detector_that_may_hide_faint_scores_is_said_to(tmp_path, hiding):
     run = scanned(scan_of(rooms, pairs, step=12), Tiles(), tmp_path / "run").run
     notes = [note for note in document_of(run)["notes"] if "the detector may hide such scores" in note]
     assert len(notes) == hiding
+    faint = ScanSettings().faint[0]
+    assert all(note.startswith(f"What was lost never left a score of {faint:g} or less behind") for note in notes)
 
 
 def test_nothing_done_yet_is_a_document_too(tmp_path):

@@ -11,6 +11,7 @@ import misdetect as md
 from misdetect.data.dataset import Sample
 from misdetect.detections import Detections, Truth
 from misdetect.errors import BadData, BadSpec
+from misdetect.studies.verify import VERIFY
 
 FAR = [50.0, 50, 60, 60]
 ANSWERS = [
@@ -65,6 +66,8 @@ def test_the_prior_is_told_beside_the_likely_box(run):
     assert lock["hallucinated"] == 2
     assert lock["iou_likely"] == lock["iou_prior"] == pytest.approx(0.5), "one fits both perfectly, one fits neither"
     assert prior["hallucinated"] == 2
+    assert prior["by_part"]["bell"]["hallucinated"] == 0
+    assert prior["by_part"]["bell"]["nearer"] is None
 
 
 def test_what_it_costs(run):
@@ -76,6 +79,16 @@ def test_what_it_costs(run):
     assert (cost["false_present"], cost["check"]) == (7, 2)
     assert run.document["cost"]["with_localisation"]["false_present"] == pytest.approx(10), "1/β"
     assert cost["saving"] == pytest.approx(cost["at_score"] - cost["per_image"])
+
+
+def test_one_image_has_no_other_half_to_tell_a_threshold_on():
+    alone = md.verify(Told(ANSWERS), data(1), cache=False, context=False).document
+    for name in ("with_localisation", "without_localisation"):
+        assert set(alone["best_threshold"][name].values()) == {None}
+        cost = alone["cost"][name]
+        assert {key for key, value in cost.items() if value is not None} == {"false_present", "check", "curve"}
+    assert VERIFY.numbers(alone)["best_f_vv"].value is None
+    assert not any("one half of the images" in each for each in VERIFY.sentences(alone))
 
 
 def test_the_best_threshold_is_chosen_on_one_half_and_told_on_the_other():

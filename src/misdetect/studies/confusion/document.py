@@ -63,7 +63,7 @@ def document(run: Run) -> Document:
         "missed_by_policy": {name: int(each.sum()) for name, each in m.missed_by_policy.items()},
         **_rates(read),
         "recall_steps": _steps(read),
-        "confusions": _confusions(m, labels),
+        "confusions": _confusions(read),
         "conservation": _conservation(read),
         "cell": _cell(run, how, labels),
         "notes": _notes(read),
@@ -181,8 +181,9 @@ _BACKGROUND = {
 }
 
 
-def _confusions(m: Confusion, labels: Sequence[str]) -> list[Document]:
+def _confusions(read: _Read) -> list[Document]:
     """Pairs of classes by how many detections of the one lie on objects of the other, the most frequent first."""
+    m, labels = read.matrix, read.labels
     between = m.counts[:-1, :-1].copy()
     np.fill_diagonal(between, 0)
     cells = np.argwhere(between > 0)
@@ -193,16 +194,11 @@ def _confusions(m: Confusion, labels: Sequence[str]) -> list[Document]:
             "predicted": labels[b],
             "count": _plain(m.counts[a, b].reshape(1, 1))[0][0],
             "confidence": float(m.confidence[a, b]),
-            "objects": int(((m.became == b) & (m.voice >= 0) & (_true_of(m) == a)).sum()),
+            "objects": int(((m.became == b) & (read.truth.label == a)).sum()),
             "policy_dependent": bool(m.policy_dependent[a, b]),
         }
         for a, b in cells[order].tolist()
     ]
-
-
-def _true_of(m: Confusion) -> Any:
-    """The class of each annotation that some detection speaks for; -1 of the others."""
-    return np.where(m.voice >= 0, m.row[m.voice], -1) if len(m.row) else np.full(len(m.voice), -1)
 
 
 def _conservation(read: _Read) -> Document:
