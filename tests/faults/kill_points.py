@@ -5,6 +5,7 @@ runs again, unharmed, and what it leaves is compared with what an undisturbed on
 """
 
 import contextlib
+import json
 import pkgutil
 import shutil
 import signal
@@ -129,6 +130,9 @@ def contents(folder: Path) -> dict[str, object]:
         counted = path.name == "document.json" and path.parent.with_name(f"{path.parent.name}.budget").exists()
         if path.is_dir() or path.name in _VARY or path.suffix == ".budget" or counted:
             found[name] = "there"
+        elif path.name == "checkup.json":
+            document = json.loads(path.read_text().replace(str(folder), "FOLDER"))
+            found[name] = {study: {**own, "cost": None} for study, own in document.pop("studies").items()} | document
         else:
             found[name] = path.read_bytes().replace(str(folder).encode(), b"FOLDER")
     return found
@@ -136,4 +140,5 @@ def contents(folder: Path) -> dict[str, object]:
 
 _VARY = ("run.json", "predictions.sqlite", "checkpoint.safetensors")
 """Files that hold the command, and so the folder's name, or times. What a run with a budget has spent is in its
-document, and a kill costs what the detector was being asked: such a run is compared by its rows alone."""
+document, and a kill costs what the detector was being asked: such a run is compared by its rows alone, and a checkup
+without what its studies cost."""
