@@ -8,7 +8,7 @@ from explain_toys import Random, dataset
 
 import misdetect as md
 from misdetect.report import charts
-from misdetect.report.confusion import draw
+from misdetect.report.confusion import draw, largest
 from misdetect.report.confusion_figures import Shown, footer, iou_figure, matrix_figure, shares, top_figure
 
 NAMES = ("cat", "dog", "owl")
@@ -160,6 +160,13 @@ def test_colours_of_confidence_are_shares_of_the_row():
     assert paint[0, 1] == paint[1, 0] != paint[0, 0] == paint[1, 1]
     assert paint[0, 2] == paint[2, 0] == paint[2, 2] == (1, 1, 1, 1), "nothing is white"
     assert {p.get_width() for p in axes.patches} == {p.get_height() for p in axes.patches} == {1}
+
+
+def test_the_largest_wrong_cells_come_first_and_missed_objects_are_one():
+    made = document(cell=(2, 0), count=1) | {"missed": {"cat": 3, "dog": 0, "owl": 1}}
+    assert largest(made) == [
+        (("background", "dog"), 5), (("cat", "missed"), 3), (("owl", "cat"), 1), (("owl", "missed"), 1)
+    ]  # fmt: skip
 
 
 def test_many_classes_are_merged_and_none_is_lost():
