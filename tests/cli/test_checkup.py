@@ -6,7 +6,7 @@ import re
 import pytest
 
 import misdetect as md
-from misdetect.api.checkup import Plan, _seconds, _step
+from misdetect.api.checkup import CheckupSettings, Plan, _plan, _seconds, _step
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.report.findings import findings
 
@@ -117,13 +117,26 @@ def test_the_step_is_the_smallest_that_asks_no_more_than_planned(width, height, 
     assert step == 4 or 6 * width * height / (step - 1) ** 2 > positions
 
 
+class Paid:
+    names, budget = ("cup",), object()
+
+    def detect(self, images):
+        raise AssertionError("nothing was to be asked")
+
+
+def test_a_plan_is_for_all_minutes_and_workers_and_kept_for_the_next_sitting(tmp_path):
+    data, how = md.load_data("rooms:val,count=40"), CheckupSettings(minutes=2, workers=4)
+    plan = _plan(Paid(), data, tmp_path / "up", how)
+    assert plan == Plan.of(120, 0.5 / 4, 40)
+    assert plan.fuzz == 192
+    kept = json.loads((tmp_path / "up" / "plan.json").read_text())
+    kept["plan"]["fuzz"] = 77
+    (tmp_path / "up" / "plan.json").write_text(json.dumps(kept))
+    assert _plan(Paid(), data, tmp_path / "up", how).fuzz == 77
+    assert _plan(Paid(), data, tmp_path / "up", CheckupSettings(minutes=3, workers=4)).fuzz == 288
+
+
 def test_what_costs_money_is_not_asked_how_fast_it_is():
-    class Paid:
-        names, budget = ("cup",), object()
-
-        def detect(self, images):
-            raise AssertionError("nothing was to be asked")
-
     assert _seconds(Paid(), md.load_data("rooms:val,count=2")) == 0.5
     quick = md.load_detector(lambda images: [([], [], [])] * len(images), names=["cup"])
     assert _seconds(quick, md.load_data("rooms:val,count=2")) < 0.5

@@ -8,7 +8,7 @@ from explain_toys import Random, dataset
 
 import misdetect as md
 from misdetect.report import charts
-from misdetect.report.confusion import draw
+from misdetect.report.confusion import draw, largest
 from misdetect.report.confusion_figures import Shown, footer, iou_figure, matrix_figure, shares, top_figure
 
 NAMES = ("cat", "dog", "owl")
@@ -88,9 +88,10 @@ def test_merging_adds_up_what_is_merged():
     """Class by class, on random counts: those that are confused most stay by themselves, in their order."""
     rng, names, most = np.random.default_rng(1), [f"c{i}" for i in range(9)], 5
     counts, became = rng.integers(0, 9, (10, 10)), rng.integers(0, 9, (9, 11))
+    weight = [sum(counts[i, j] + counts[j, i] for j in range(9) if j != i) for i in range(9)]
+    counts[range(9), range(9)] = 1000 - 5 * np.array(weight)  # what is right is no confusion
     whole = document(names) | {"counts": counts.tolist(), "became": became.tolist()}
     shown = Shown.of(whole, most)
-    weight = [sum(counts[i, j] + counts[j, i] for j in range(9) if j != i) for i in range(9)]
     kept = sorted(sorted(range(9), key=lambda i: (-weight[i], -became[i].sum()))[: most - 1])
     assert shown.names == [*(names[i] for i in kept), "5 others"]
     place = [kept.index(i) if i in kept else most - 1 for i in range(9)] + [most, most + 1]
@@ -160,6 +161,13 @@ def test_colours_of_confidence_are_shares_of_the_row():
     assert paint[0, 1] == paint[1, 0] != paint[0, 0] == paint[1, 1]
     assert paint[0, 2] == paint[2, 0] == paint[2, 2] == (1, 1, 1, 1), "nothing is white"
     assert {p.get_width() for p in axes.patches} == {p.get_height() for p in axes.patches} == {1}
+
+
+def test_the_largest_wrong_cells_come_first_and_missed_objects_are_one():
+    made = document(cell=(2, 0), count=1) | {"missed": {"cat": 3, "dog": 0, "owl": 1}}
+    assert largest(made) == [
+        (("background", "dog"), 5), (("cat", "missed"), 3), (("owl", "cat"), 1), (("owl", "missed"), 1)
+    ]  # fmt: skip
 
 
 def test_many_classes_are_merged_and_none_is_lost():

@@ -67,6 +67,9 @@ def test_every_matrix_has_its_place():
     shown = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes if axes.axison]
     assert shown == ["clean", "cls", "cls, r_idx"]
     assert sum(not axes.axison for axes in figure.axes) == 1
+    for axes in (axes for axes in figure.axes if axes.axison):
+        cells = {(round(t.get_position()[0]), round(t.get_position()[1])): t.get_text() for t in axes.texts}
+        assert cells == {(0, 0): "3", (1, 0): "1", (2, 0): "2", (0, 1): "2"}, "missed objects stand beside the matrix"
 
 
 def test_what_the_numbers_are_of():
@@ -89,6 +92,7 @@ def test_states_are_shares_of_parts_those_there_most_often_first():
     assert places[:3] == [(25, 0), (37.5, 1), (12.5, 2)]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["intact", "absent", "lost"]
+    assert bar_lengths(verify_figures.states({"bell": {"intact": 1}}).axes[0]) == [100, 100]
 
 
 def test_the_prior_is_drawn_where_it_is():

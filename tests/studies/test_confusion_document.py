@@ -131,6 +131,36 @@ def test_only_cells_that_hold_something_have_a_histogram(made):
     assert document["missed"] == {name: document["by_class"][name]["missed"] for name in CLASSES}
 
 
+def test_steps_of_recall_are_shares_of_the_objects_of_known_classes(made):
+    document, there, _, _ = made
+    known = sum(row["label"] != "vase" for row in there)
+    for step in document["recall_steps"]:
+        assert step["recall"] == pytest.approx(step["objects"] / known)
+
+
+def test_a_score_that_is_just_enough_is_enough(runs):
+    scores = sorted(row["score"] for row in runs["paper"].rows().to_pylist() if row["kind"] == "detection")
+    least = scores[len(scores) // 2]
+    data = dataset(60, seed=3, names=CLASSES)
+    told = md.confusion(Random(data), data, score=least).document["conservation"]
+    assert told["detections"]["below_score"] == sum(score < least for score in scores)
+    assert told["holds"]
+
+
+def test_a_detector_that_reports_nothing_has_no_precision():
+    class Silent:
+        names = NAMES
+
+        def detect(self, images):
+            return [([], [], []) for _ in images]
+
+    document = md.confusion(Silent(), dataset(4, seed=3, names=NAMES), cache=False).document
+    assert document["precision"] == {"value": None, "interval": None}
+    assert {each["precision"] for each in document["by_class"].values()} == {None}
+    assert document["recall"]["value"] == 0
+    assert document["outcomes"]["missed"] == document["objects"] > 0
+
+
 def test_a_cell_with_one_detection_has_a_histogram():
     data = dataset(6, seed=1, names=CLASSES)
     run = md.confusion(Random(data), data, score=SCORE)
