@@ -16,7 +16,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist worksteal
 
 test-all: lint
-	$(BIN)/pytest -n 2 --dist worksteal -m "heavy or not heavy"
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 --dist worksteal -m "heavy or not heavy"
 
 # What goes through a network, with the kernels of other CPUs. Only older ones than this machine's can be had: torch does
 # not check that the CPU has what ATEN_CPU_CAPABILITY names.

@@ -9,8 +9,9 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.
 import pytest
 from hypothesis import settings
 
-settings.register_profile("misdetect", deadline=None)
-settings.load_profile("misdetect")
+settings.register_profile("misdetect", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "misdetect"))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,7 +44,9 @@ def run(monkeypatch, capsys):
     return command
 
 
-# A process started in the background of a shell ignores Ctrl-C, and so would everything it starts: the tests of
-# interruptions need it to be heard.
+# A process started in the background of a shell ignores Ctrl-C, one started by nohup a hangup, and so would everything
+# it starts: the tests of interruptions need both to be heard.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -21,7 +21,7 @@ from watched import can_watch, run_watched
 
 pytestmark = pytest.mark.skipif(not can_watch(), reason="seeing system calls before they are done takes Linux 5.5")
 
-SOME = ("data", "explain", "fuzz")
+SOME = ("data", "fuzz")
 WRITING = [name for name in VERBS if name != "show"]
 
 
@@ -59,9 +59,9 @@ def test_a_signal_before_file_operations(verb, number, tmp_path):
 
 
 def test_a_kill_before_some_file_operations_of_a_paid_run(tmp_path):
-    tally = in_fresh_process(kills_of_a_paid_run, tmp_path, most=4)
+    tally = in_fresh_process(kills_of_a_paid_run, tmp_path, most=2)
     assert not tally.wrong, "\n".join(tally.wrong)
-    assert tally.struck >= 4
+    assert tally.struck >= 2
 
 
 @pytest.mark.heavy

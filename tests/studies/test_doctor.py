@@ -102,7 +102,9 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize(
+    "name", [n if i % 2 == 0 else pytest.param(n, marks=pytest.mark.heavy) for i, n in enumerate(OPTIONS)]
+)
 def test_a_wrong_option_is_named_first_with_the_spec_that_is_right(tmp_path, name):
     graph, how, wrong, kind, fix = OPTIONS[name]
     data, spec = pictures(), graph(tmp_path / "cells.onnx", **how)

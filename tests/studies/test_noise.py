@@ -73,7 +73,9 @@ def test_rows_depend_neither_on_batches_nor_on_interruptions(study, tmp_path):
     assert rows("resumed", batch_size=4).equals(one)
 
 
-@pytest.mark.parametrize("study", [explain, scan, fuzz], ids=lambda study: study.__name__)
+@pytest.mark.parametrize(
+    "study", [explain, scan, pytest.param(fuzz, marks=pytest.mark.heavy)], ids=lambda study: study.__name__
+)
 def test_rows_do_not_depend_on_workers(study, tmp_path):
     def rows(name, **options):
         made, kind = study(tmp_path)
