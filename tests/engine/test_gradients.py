@@ -1,5 +1,7 @@
 """Gradient requests: batched by loss, each answer to the one who asked for it."""
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -81,3 +83,35 @@ def test_a_mixture_of_losses_does_not_cost_more_calls():
     list(Pump(detector, study).run(study.cases()))
     assert len(detector.calls) == 18
     assert {size for _, size in detector.calls} == {4}
+
+
+class Slow(Slope):
+    def gradient(self, images, truths, loss):
+        answers = super().gradient(images, truths, loss)
+        time.sleep(0.02)
+        return answers
+
+
+class TwoHalves:
+    """Cases 0 and 3 at once, 6 and 9 while the detector is busy with them: all climb the same loss."""
+
+    def __init__(self, detector: Slope) -> None:
+        self.cases, self.detector, self.waited = [0, 3, 6, 9], detector, False
+
+    def next(self, block):
+        if not self.cases:
+            raise StopIteration
+        if self.cases[0] == 6 and not self.waited:
+            self.waited = True
+            return None
+        while self.cases[0] == 6 and not self.detector.calls:
+            time.sleep(0.001)
+        place = self.cases.pop(0)
+        return Case(place, str(place))
+
+
+def test_those_who_climb_step_by_step_come_together_again():
+    detector = Slow()
+    found = {done.case.index: done.rows for done in Pump(detector, Climb(12)).run(TwoHalves(detector))}
+    assert {index: rows[0]["values"] for index, rows in found.items()} == {i: naive(i) for i in (0, 3, 6, 9)}
+    assert [n for _, n in detector.calls] == [2, 4, 4, 2]
