@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.training does, before torch is used
 
@@ -24,22 +23,13 @@ def prediction_cache(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """``run(*arguments)``: the command's exit code, stdout and stderr; in this process, since starting one is slow."""
-    from misdetect.__main__ import ENDED
-    from misdetect.cli import main
+def run(capsys):
+    """``run(*arguments)``: the command's exit code, stdout and stderr."""
+    from in_process import ended
 
     def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["misdetect", *map(str, arguments)])
-        before = {number: signal.getsignal(number) for number in ENDED}
-        try:
-            with pytest.raises(SystemExit) as ended:
-                main()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
+        code, said = ended(*arguments), capsys.readouterr()
+        return code, said.out, said.err
 
     return command
 

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import pytest
 from toys import DATA, ChainStudy, SumDetector, chain_rows, picture
 
@@ -46,6 +47,20 @@ def test_a_finished_run_asks_nothing_again(tmp_path):
     outcome = go(tmp_path / "run", detector=detector)
     assert detector.batches == []
     assert outcome.done == 40
+
+
+def test_a_query_neither_changes_nor_hinders_the_next(tmp_path):
+    run = go(tmp_path / "run").run
+    before = run.table()
+    run.query("CREATE OR REPLACE VIEW rows AS SELECT 1 AS one")
+    assert run.table().equals(before)
+    with pytest.raises(duckdb.Error):
+        run.query("SELECT nothing FROM nowhere")
+    batches = run.batches("SELECT * FROM rows", 2)
+    next(batches)
+    assert run.table().equals(before), "also in the middle of another one"
+    del batches
+    assert run.table().equals(before)
 
 
 def test_cases_without_rows_are_done_too(tmp_path):

@@ -1,6 +1,7 @@
 """Workers that die, stop, hang or run out of budget: nothing is lost, nothing waits for ever, and it is said."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows
@@ -82,3 +83,26 @@ def test_a_budget_that_ends_while_a_round_is_awaited_ends_the_run(tmp_path, coun
 class SumDetectorOf(SumDetector):
     def __init__(self, folder: str) -> None:
         super().__init__(fingerprint="sum", batch_size=3)
+
+
+@pytest.mark.parametrize(
+    ("queue", "held", "hungry", "share"),
+    [
+        (1000, 0, True, 64),  # plenty: as many as may be ahead
+        (150, 0, True, 32),  # a fair share of 37, in whole batches of 8
+        (150, 33, True, 0),  # it has enough
+        (20, 9, True, 8),  # towards the end a batch, not a quarter of what is left
+        (20, 16, True, 0),
+        (6, 1, True, 3),  # the last ones are divided
+        (20, 1, False, 5),  # its detector is busy: a case fills batches by itself
+        (20, 6, False, 0),
+        (0, 0, True, 0),
+    ],
+)
+def test_shares_are_whole_batches_for_a_detector_that_waits(queue, held, hungry, share):
+    parent = workers.Workers(2, SumDetector, Asking(cached=False))
+    parent._queue.extend(range(queue))
+    worker = SimpleNamespace(batch=8, hungry=hungry, held=dict.fromkeys(range(held)))
+    assert parent._share(worker) == share
+    worker.batch = 0
+    assert parent._share(worker) == 0, "nothing before its detector is loaded"

@@ -271,7 +271,7 @@ def _about_files(case: Case, said: Said) -> list[str]:
 
     left = [name for name in said.new if not expected(name)]
     changed = [name for name in said.changed if not expected(name)]
-    odd = [n for n in said.new if n.endswith((".partial", ".writing")) or "/tmp/" in f"/{n}/"]
+    odd = [n for n in said.new if n.endswith((".partial", ".writing")) or "tmp" in Path(n).parts]
     found = [f"leaves {left[:4]}"] if left or odd else []
     return found + ([f"changes {changed[:4]}"] if changed else [])
 

@@ -8,6 +8,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,12 +215,10 @@ def _called(name: str, folder: Path) -> dict[str, Any]:
     """An image of that name, which exists where a file can be called so."""
     document = coco_document()
     document["images"][0]["file_name"] = name + ".png" if name and len(name) < 200 else name
-    try:
+    with suppress(OSError, ValueError):  # no file can be called so: then there is none, which a command must bear too
         path = folder / "images" / document["images"][0]["file_name"]
         if path.resolve().is_relative_to(folder.resolve()):
             photo(path)
-    except (OSError, ValueError):
-        pass
     return document
 
 

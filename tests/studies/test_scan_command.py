@@ -2,9 +2,7 @@
 
 import json
 import shutil
-import signal
 import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -12,12 +10,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from in_process import ended
 from rich.console import Console
 from scan_toys import BrokenTiles, TileDetector, annotated_rooms
 
 import misdetect as md
-from misdetect.__main__ import ENDED
-from misdetect.cli import main
 from misdetect.cli.scan import show
 from misdetect.engine.store import Run
 from misdetect.studies.scan.ranking import ranked
@@ -36,19 +33,11 @@ ARGUMENTS = with_options()
 
 
 def scan(*arguments, ok=True):
-    """``misdetect scan`` in this process, since starting one is slow."""
     out, err = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["misdetect", "scan", *map(str, arguments), "--no-cache"])
-        before = {number: signal.getsignal(number) for number in ENDED}
-        try:
-            with pytest.raises(SystemExit) as ended:
-                main()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    assert (ended.value.code == 0) == ok, err.getvalue() + out.getvalue()
-    return subprocess.CompletedProcess("scan", ended.value.code, out.getvalue(), err.getvalue())
+    with redirect_stdout(out), redirect_stderr(err):
+        code = ended("scan", *arguments, "--no-cache")
+    assert (code == 0) == ok, err.getvalue() + out.getvalue()
+    return subprocess.CompletedProcess("scan", code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

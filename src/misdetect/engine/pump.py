@@ -284,8 +284,8 @@ class Pump:
         if not queue or (fill and len(queue) < most):
             return None
         away = sum(len(flight.asks) for flight in flights if _kind(flight.asks[0].request) == kind)
-        if away and away + len(queue) <= most:  # who asks step by step would stay in two halves for ever
-            return None
+        if self._concurrency == 1 and away and away + len(queue) <= most:
+            return None  # else those who ask step by step would stay in two halves for ever
         batch: list[_Ask] = []
         while queue and len(batch) < most:
             drawn = [queue.popleft() for _ in range(min(most - len(batch), len(queue)))]

@@ -286,9 +286,11 @@ class Run:
         database.begin()
         try:
             yield database
-        finally:
-            database.rollback()
-            self._idle = parts, database
+        except BaseException:  # who knows in which state it is
+            database.close()
+            raise
+        database.rollback()
+        self._idle = parts, database
 
     def _views(self, parts: Sequence[Part]) -> duckdb.DuckDBPyConnection:
         """A database with the views ``rows`` and ``errors`` of ``parts``."""

@@ -92,8 +92,9 @@ class AttackStudy(JoinedStudy):
     def cases(self) -> Iterator[Case]:
         """One case per image and attack, called ``IMAGE/ATTACK``. They come a block of images at a time and one attack
         after the other, since gradients of one loss share a batch."""
-        names = {name: place for place, name in enumerate(dict.fromkeys(task.attack for task in self.tasks()))}
-        order = sorted(enumerate(self.tasks()), key=lambda each: (each[1].image // _BLOCK, names[each[1].attack]))
+        tasks = self.tasks()
+        attacks = list(dict.fromkeys(task.attack for task in tasks))
+        order = sorted(enumerate(tasks), key=lambda each: (each[1].image // _BLOCK, attacks.index(each[1].attack)))
         return (Case(i, f"{self.data[task.image].id}/{task.attack.replace(' ', '-')}", task) for i, task in order)
 
     def kept(self) -> list[str]:

@@ -6,8 +6,7 @@ from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.protocols import Detector
 from misdetect.studies.contract import Document
-from misdetect.studies.doctor.study import asked as asked_in_run
-from misdetect.studies.doctor.study import rebuild
+from misdetect.studies.doctor.study import asked, rebuild
 from misdetect.studies.replay import replay_case
 
 _WHICH = """SELECT case_index, "case", query, place, image FROM rows WHERE kind IN ('answer', 'image') AND ("case" = $1
@@ -21,5 +20,5 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
         raise BadData(f"{run.path} has no case {case!r}; `misdetect ledger {run.path}` lists them.")
     row, study = found[0], rebuild(run, data)
     image = study.chosen()[row["place"]]
-    asked = Case(row["case_index"], row["case"], (row["query"], row["place"], image))
-    return replay_case(run, study, asked, asked_in_run(detector, study.how))
+    question = Case(row["case_index"], row["case"], (row["query"], row["place"], image))
+    return replay_case(run, study, question, asked(detector, study.how))

@@ -18,7 +18,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Row, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, MisdetectError
+from misdetect.errors import BadData, BadSpec, DetectorFailed
 from misdetect.labels import Joined
 from misdetect.metrics.paired import Objects
 from misdetect.protocols import Detector
@@ -158,7 +158,7 @@ class DoctorStudy:
             picture = Wired(picture, options, query == REFERENCE)
         try:
             said = yield Detect(picture)
-        except MisdetectError:
+        except (DetectorFailed, BadSpec):
             if not options:
                 raise
             said = Detections.empty()  # an output that cannot be read in this way: the way is wrong, not the detector
@@ -286,19 +286,17 @@ def add_answers(evidence: Evidence, rows: Iterator[Row] | Sequence[Row]) -> None
         evidence.answers.setdefault(query, {})[place] = answer
 
 
-def prepare(detector: Detector, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:
+def prepare(bench: Bench, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:
     """What can be tried depends on how the detector can be changed, and on whether all pictures are square. Refuse data
     with too few images before anything is written."""
-    assert isinstance(detector, Bench)
-    bench = detector
     names = None if bench.reference is None else bench.reference.names
-    study = DoctorStudy(opened, detector.names, settings, [], names)
+    study = DoctorStudy(opened, bench.names, settings, [], names)
     places = study.chosen()
     if len(places) < 6:
         what = "images" if settings.reference is not None else "images with annotated objects"
         raise BadData(f"{opened.data.spec} has {len(places)} {what}; doctor needs at least 6, or --reference.")
     square = all(opened.data[i].width == opened.data[i].height for i in places)
-    return DoctorStudy(opened, detector.names, settings, changes_for(bench, square), names)
+    return DoctorStudy(opened, bench.names, settings, changes_for(bench, square), names)
 
 
 def rebuild(run: Run, data: Dataset) -> DoctorStudy:
