@@ -17,6 +17,9 @@ Pixels = NDArray[np.uint8]
 """An image: ``[H, W, 3]`` uint8, RGB."""
 
 
+_PLAIN = (str, int, float, type(None))
+
+
 def digest(*parts: object) -> str:
     """A short stable hash of strings, numbers, bytes, arrays, and sequences and dicts of these.
 
@@ -32,20 +35,20 @@ def digest(*parts: object) -> str:
 def _feed(hasher: blake2b, part: object) -> None:
     if isinstance(part, np.generic):
         part = part.item()
-    if isinstance(part, (list, tuple, dict)):
+    if isinstance(part, _PLAIN):  # as nearly all are
+        kind, data = b"r", repr(part).encode("utf-8", "surrogatepass")
+    elif isinstance(part, (list, tuple, dict)):
         items = sorted(part.items(), key=repr) if isinstance(part, dict) else part
         hasher.update(b"{" if isinstance(part, dict) else b"[")
         hasher.update(len(items).to_bytes(8, "little"))
         for item in items:
             _feed(hasher, item)
         return
-    if isinstance(part, bytes):
+    elif isinstance(part, bytes):
         kind, data = b"b", part
     elif isinstance(part, np.ndarray) and part.dtype.kind in "biufcUS":
         _feed(hasher, (part.shape, part.dtype.str))
         kind, data = b"a", np.ascontiguousarray(part).tobytes()
-    elif part is None or isinstance(part, (str, int, float)):
-        kind, data = b"r", repr(part).encode("utf-8", "surrogatepass")
     else:
         what = f"an array of {part.dtype}" if isinstance(part, np.ndarray) else type(part).__name__
         raise TypeError(f"Expected strings, numbers, bytes and arrays of these to hash. Got {what}.")

@@ -87,6 +87,7 @@ def test_json_is_one_document_with_sorted_keys_and_nothing_else(run, commands, v
     assert not drawn.startswith("{")
 
 
+CONFUSION = ["confusion", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "o"]
 BAD = {
     "no such verb": ["nonsense"],
     "verb misspelt": ["detct"],
@@ -105,28 +106,8 @@ BAD = {
     "no such factory": ["detect", "--detector", "python:absent_module:f", "--data", "coco:x", "--out", "o.json"],
     "no such folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "absent/o.json"],
     "out is a folder": ["detect", "--detector", "zoo:yolox", "--data", "rooms:val", "--out", "."],
-    "no such cell": [
-        "confusion",
-        "--detector",
-        "zoo:yolox",
-        "--data",
-        "rooms:val",
-        "--out",
-        "o",
-        "--cell",
-        "chair,spoon",
-    ],
-    "no such policy": [
-        "confusion",
-        "--detector",
-        "zoo:yolox",
-        "--data",
-        "rooms:val",
-        "--out",
-        "o",
-        "--policy",
-        "worst",
-    ],
+    "no such cell": [*CONFUSION, "--cell", "chair,spoon"],
+    "no such policy": [*CONFUSION, "--policy", "worst"],
     "no budget": ["fuzz", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val", "--out", "o"],
     "attack beyond all colours": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "256"],
     "attack by less than nothing": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--eps", "-1"],

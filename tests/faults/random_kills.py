@@ -38,8 +38,12 @@ class Toy:
             boxes = [[8 + 40 * i, 10, 40 + 40 * i, 50 + mean % 7] for i in range(3)]
             found.append((boxes, [0.4 + (mean * (i + 3) % 1) * 0.5 for i in range(3)], [0, 1, 2]))
         return found
+
+class Parts(Toy):
+    names = ["saddle", "chain", "front_wheel"]
 '''
 QUERIES = 900
+TOY_OF = {"verify": "Parts"}
 LINES = {
     "detect": ["detect", "--data", "rooms:val,count=60"],
     "explain": ["explain", "--data", "rooms:val,count=60", "--pictures", "0"],
@@ -48,6 +52,10 @@ LINES = {
         *("fuzz", "--data", "rooms:val,count=8", "--strategy", "guided", "--reach", "2", "--per-object", "2"),
         *("--backgrounds", "4", "--queries", str(QUERIES), "--pictures", "0"),
     ],
+    "confusion": ["confusion", "--data", "rooms:val,count=60", "--pictures", "0"],
+    "doctor": ["doctor", "--data", "rooms:val,count=24", "--images", "12"],
+    "verify": ["verify", "--data", "bikes:val,count=40", "--score", ".1", "--pictures", "0"],
+    "attack": ["attack", "--data", "rooms:val,count=6", "--steps", "3", "--ladder", "2", "--pictures", "0"],
 }
 VICTIMS = ("command", "everything", "worker")
 
@@ -70,7 +78,8 @@ class Campaign:
         (folder / "toy.py").write_text(TOY)
         self._log = folder / "asked"
         out = "results.json" if verb == "detect" else "run"
-        detector = "python:../toy.py:Toy,log=../asked"  # the same words in every folder
+        toy = f"python:../toy.py:{TOY_OF.get(verb, 'Toy')},log=../asked"  # the same words in every folder
+        detector = "zoo:ssd" if verb == "attack" else toy
         self.line = [*LINES[verb], "--detector", detector, "--out", out, "--workers", str(workers), "--no-cache"]
 
     def start(self) -> "subprocess.Popen[str]":

@@ -28,7 +28,7 @@ def verify(low):
 
 
 DOCUMENTS = {
-    "scan": (scan, ["12.0 % of positions", "4.0 % (1 to 7)"], 0.04, [0.01, 0.07], 1.0),
+    "scan": (scan, ["12.0 % of positions", "4.0 points (1 to 7)"], 0.04, [0.01, 0.07], 1.0),
     "fuzz": (fuzz, ["9 detections", "15 per 1,000", "renamed cup on b.png"], 0.015, [0.008, 0.022], 8.0),
     "verify": (verify, ["59.0 % (56 to 83)"], 0.59, [0.56, 0.83], 0.56),
 }

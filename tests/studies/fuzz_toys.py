@@ -13,6 +13,18 @@ from misdetect.detectors.glassbox.faults import MoveNear, RenameNear, VanishNear
 from misdetect.picture import digest
 
 TILE = 32
+SPEC = "rooms:val,count=24"
+
+
+def cut_out(rooms, folder):
+    """The pool of all objects of ``rooms``, kept in a new folder in ``folder``."""
+    md.pool(rooms, keep=1.0, border=0, min_side=10, out=folder / "pool")
+    return folder / "pool"
+
+
+def without_searches(settings):
+    """Settings of a campaign that neither relocates nor shrinks."""
+    return {"queries": 150, "relocate": False, "shrink": False, "seed": 1, "cache": False, **settings}
 
 
 class BlotDetector:

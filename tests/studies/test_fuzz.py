@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from fuzz_toys import BlotDetector, Restless, Twofold, make_blots, naive_fails
+from fuzz_toys import SPEC, BlotDetector, Restless, Twofold, cut_out, make_blots, naive_fails, without_searches
 from toys import taken
 
 import misdetect as md
@@ -27,8 +27,6 @@ from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, SHRINKING,
 from misdetect.studies.fuzz.settings import STRATEGIES, FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
 
-SPEC = "rooms:val,count=24"
-
 
 @pytest.fixture(scope="module")
 def rooms():
@@ -37,15 +35,12 @@ def rooms():
 
 @pytest.fixture(scope="module")
 def pool(rooms, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pool") / "pool"
-    md.pool(rooms, keep=1.0, border=0, min_side=10, out=folder)
-    return folder
+    return cut_out(rooms, tmp_path_factory.mktemp("pool"))
 
 
 def fuzz(rooms, pool, detector, folder, **settings):
     """A campaign without searches, and its rows."""
-    own = {"queries": 150, "relocate": False, "shrink": False, "seed": 1, "cache": False, **settings}
-    run = md.fuzz(detector, rooms, pool=pool, out=folder, **own)
+    run = md.fuzz(detector, rooms, pool=pool, out=folder, **without_searches(settings))
     return run, Campaign.of(run.directory)
 
 

@@ -4,7 +4,7 @@ some that a detector's own threshold makes of flicker."""
 import fuzz_toys
 import numpy as np
 import pytest
-from fuzz_toys import BlotDetector, Hiding, Shaky, make_blots
+from fuzz_toys import SPEC, BlotDetector, Hiding, Shaky, cut_out, make_blots, without_searches
 
 import misdetect as md
 from misdetect.data import load_data
@@ -21,8 +21,6 @@ from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
 
-SPEC = "rooms:val,count=24"
-
 
 @pytest.fixture(scope="module")
 def rooms():
@@ -31,14 +29,11 @@ def rooms():
 
 @pytest.fixture(scope="module")
 def pool(rooms, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pool") / "pool"
-    md.pool(rooms, keep=1.0, border=0, min_side=10, out=folder)
-    return folder
+    return cut_out(rooms, tmp_path_factory.mktemp("pool"))
 
 
 def fuzz(rooms, pool, detector, **settings):
-    own = {"queries": 150, "relocate": False, "shrink": False, "seed": 1, "cache": False, **settings}
-    return md.fuzz(detector, rooms, pool=pool, **own)
+    return md.fuzz(detector, rooms, pool=pool, **without_searches(settings))
 
 
 def changes(run):

@@ -128,9 +128,10 @@ def _scan(document: Document) -> Iterator[Finding]:
         return
     value, ends = harm["difference"] / 100, [end / 100 for end in harm["intervals"]["difference"]]
     if value >= LEAST and ends[0] > 0:
+        points = f"{100 * value:.1f} points ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})"
         yield Finding(
             f"A foreign object in the picture harms other detections at {_percent(harm['object'] / 100, None)} of "
-            f"positions, {_percent(value, ends)} more than a patch of background in its place.",
+            f"positions, {points} more than a patch of background in its place.",
             "Add images with objects in unusual places to the training data; `misdetect show` lists the worst pairs.",
             value,
             _pair(ends),

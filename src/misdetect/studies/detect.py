@@ -17,6 +17,7 @@ from misdetect.engine.store import Run
 from misdetect.files import whole_file
 from misdetect.labels import join_labels
 from misdetect.protocols import Detector
+from misdetect.studies.columns import box
 from misdetect.studies.contract import Document, Headline, Kind, Running
 
 _AT_ONCE = 10_000
@@ -38,7 +39,7 @@ class DetectStudy:
             ("image", pa.string()),
             ("label", pa.string()),
             ("score", pa.float64()),
-            *((name, pa.float64()) for name in SIDES),
+            *box(),
             ("mask", pa.string()),
         ]
     )

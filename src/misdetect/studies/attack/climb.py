@@ -27,9 +27,9 @@ _RISING = 0.75
 
 
 class Ball:
-    """The images within ``eps`` of ``clean`` (``[H, W, 3]`` uint8) that differ only where ``mask`` ``[H, W]`` says."""
+    """The images within ``eps`` of ``clean`` (``[H, W, 3]``, 0..255) that differ only where ``mask`` ``[H, W]`` says."""
 
-    def __init__(self, clean: Pixels, eps: float, mask: Bools | None = None) -> None:
+    def __init__(self, clean: Pixels | Floats, eps: float, mask: Bools | None = None) -> None:
         self.clean: Floats = clean.astype(np.float32)
         allowed = np.float32(1) if mask is None else mask[:, :, None].astype(np.float32)
         self.low, self.high = self._ends(np.float32(eps) * allowed)

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, Bools, Floats, Ints, iou, sides
+from misdetect.boxes import Bools, Floats, Ints, iou, sides
 from misdetect.candidates import Candidates, Dropped, Pairs
 from misdetect.data.dataset import Sample
 from misdetect.detections import PRESENT, Detections, Truth
@@ -23,6 +23,7 @@ from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
 from misdetect.picture import Pixels
 from misdetect.studies.attack.climb import Climb
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.columns import box
 
 IMAGE, OBJECT, DETECTION, IGNORED = "image", "object", "detection", "ignored"
 VANILLA, FIRST, REPORTED = "vanilla", "first", ":reported"
@@ -40,7 +41,7 @@ SCHEMA = pa.schema(
         ("id", pa.int64()),
         ("label", pa.string()),
         ("state", pa.string()),
-        *((name, pa.float64()) for name in SIDES),
+        *box(),
         ("right", pa.bool_()),
         ("found", pa.bool_()),
         ("score_before", pa.float64()),

@@ -20,6 +20,7 @@ from misdetect.labels import Joined
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.confusion import BACKGROUND, Confusion, confusion, in_data_columns
 from misdetect.metrics.scoring import distinct
+from misdetect.studies.columns import box
 from misdetect.studies.confusion.settings import ConfusionSettings
 
 OBJECT, DETECTION, IGNORED, LEFT_OUT = KINDS = ("object", "detection", "ignored", "left-out")
@@ -39,7 +40,7 @@ SCHEMA = pa.schema(
         ("known", pa.bool_()),
         ("state", pa.string()),
         ("reason", pa.string()),
-        *((name, pa.float64()) for name in SIDES),
+        *box(),
         ("score", pa.float64()),
         ("background", pa.float64()),
         ("best", pa.float64()),

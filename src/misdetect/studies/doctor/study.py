@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, boxes_of, sides
+from misdetect.boxes import boxes_of, sides
 from misdetect.compose.resend import resent
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
@@ -22,6 +22,7 @@ from misdetect.errors import BadData, BadSpec, DetectorFailed
 from misdetect.labels import Joined
 from misdetect.metrics.paired import Objects
 from misdetect.protocols import Detector
+from misdetect.studies.columns import box
 from misdetect.studies.doctor.bench import Bench, Options, Wired
 from misdetect.studies.doctor.changes import Change, changes_for
 from misdetect.studies.doctor.evidence import AS_IS, Answer, Evidence
@@ -46,7 +47,7 @@ SCHEMA = pa.schema(
         ("label", pa.string()),
         ("number", pa.int64()),
         ("id", pa.int64()),
-        *((name, pa.float64()) for name in SIDES),
+        *box(),
         ("score", pa.float64()),
         ("crowd", pa.bool_()),
     ]
@@ -132,8 +133,8 @@ class DoctorStudy:
             yield from hand_out([(REFERENCE, i) for i in range(len(places))])
         yield from hand_out([(AS_IS, i) for i in range(len(places))])
         rows = [row for found in self._rows.values() for row in found]
-        plan = planned(rows, len(places), self.names, self._space(), self.changes, self.how.score)
-        for wanted, evidence in plan:
+        evidence = evidence_of(rows, len(places), self.names, self._space(), self.changes, self.how.score)
+        for wanted in search(evidence, *split(len(places))):
             yield from hand_out(wanted)
             add_answers(evidence, (row for pair in wanted for row in self._rows[index[pair]]))
 
@@ -194,21 +195,6 @@ class DoctorStudy:
             }
             rows.append({**about, "kind": "truth", **told, **sides(truth.boxes[i])})
         return rows
-
-
-def planned(
-    rows: Sequence[Row],
-    images: int,
-    names: Sequence[str],
-    space: Sequence[str],
-    changes: Mapping[str, Change],
-    score: float,
-) -> Iterator[tuple[list[tuple[str, int]], Evidence]]:
-    """What the search wants to know, given the ``rows`` of the first round, and the evidence to add the answers to."""
-    evidence = evidence_of(rows, images, names, space, changes, score)
-    plan = search(evidence, *split(images))
-    for wanted in plan:
-        yield wanted, evidence
 
 
 def split(images: int) -> tuple[list[int], list[int]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, Bools, Floats, Ints, iou, sides
+from misdetect.boxes import Bools, Floats, Ints, iou, sides
 from misdetect.candidates import Candidates
 from misdetect.data.dataset import Sample
 from misdetect.detections import PRESENT, Detections, Truth
@@ -23,6 +23,7 @@ from misdetect.metrics.diagnosis import Diagnosis, diagnose
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
 from misdetect.metrics.slices import attributes
+from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.regions import Regions, objectness_of
 from misdetect.studies.explain.settings import ExplainSettings
@@ -35,24 +36,10 @@ SWEEP = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SLICES = ("crowding", "occlusion", "truncation", "aspect", "brightness")
 
 
-def _box(prefix: str = "") -> list[tuple[str, pa.DataType]]:
-    return [(prefix + name, pa.float64()) for name in SIDES]
-
-
-def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
-    return [(name, pa.float64()) for name in names]
-
-
 SCHEMA = pa.schema(
     [
-        ("kind", pa.string()),
-        ("image", pa.string()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("id", pa.int64()),
-        ("label", pa.string()),
-        ("state", pa.string()),
-        *_box(),
+        *ANNOTATED,
+        *box(),
         ("score", pa.float64()),
         ("found", pa.bool_()),
         ("mechanism", pa.string()),
@@ -63,18 +50,18 @@ SCHEMA = pa.schema(
         ("candidate", pa.int64()),
         ("pyramid", pa.int32()),
         ("localised", pa.int32()),
-        *_numbers("proposal_iou", "refined_iou", "best_proposal_iou", "best_refined_iou", "moved", "own_score"),
+        *numbers("proposal_iou", "refined_iou", "best_proposal_iou", "best_refined_iou", "moved", "own_score"),
         ("rival", pa.string()),
-        *_numbers("rival_score", "background", "objectness", "first_iou", "first_score"),
+        *numbers("rival_score", "background", "objectness", "first_iou", "first_score"),
         ("top_labels", pa.list_(pa.string())),
         ("top_scores", pa.list_(pa.float64())),
-        *_box("proposal_"),
-        *_box("refined_"),
+        *box("proposal_"),
+        *box("refined_"),
         ("suppressor_label", pa.string()),
-        *_numbers("suppressor_score", "suppressor_iou"),
+        *numbers("suppressor_score", "suppressor_iou"),
         ("suppressor_object", pa.int64()),
-        *_box("suppressor_"),
-        *_numbers("area", *SLICES),
+        *box("suppressor_"),
+        *numbers("area", *SLICES),
         ("best_iou", pa.list_(pa.float64())),
     ]
 )

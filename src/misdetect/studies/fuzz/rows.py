@@ -15,13 +15,13 @@ from misdetect.boxes import SIDES, boxes_of, sides
 from misdetect.detections import Detections
 from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Change
+from misdetect.studies.columns import box
 
 CLEAN, INSERTION, RELOCATION, SHRINKING = PHASES = ("clean", "insertion", "relocation", "shrinking")
 WATCH = 0.1
 """Detections on the background are remembered from this score on (or the campaign's own threshold less the margin)."""
 
-_box = [(name, pa.float64()) for name in SIDES]
-_detection = [*_box, ("score", pa.float64()), ("label", pa.string())]
+_detection = [*box(), ("score", pa.float64()), ("label", pa.string())]
 _judged = [*_detection, ("object", pa.int64()), ("right", pa.bool_())]
 _offer = [*((name, pa.int32()) for name in ("cutout", "width", "height", "reach")), ("label", pa.string())]
 _change = [
@@ -29,7 +29,7 @@ _change = [
     ("thing", pa.int32()),
     ("label", pa.string()),
     ("became", pa.string()),
-    *_box,
+    *box(),
     ("score", pa.float64()),
     ("after", pa.float64()),
     ("flickers", pa.bool_()),

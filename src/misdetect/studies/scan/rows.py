@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, sides
+from misdetect.boxes import sides
 from misdetect.metrics.harm import RIGHT, UNJUDGED, Standing
 from misdetect.metrics.transplant import Comparison
+from misdetect.studies.columns import box, numbers
 from misdetect.studies.scan.truth import Judge, Verdict
 
 OBJECT, NULL = CONDITIONS = ("object", "null")
-_BOX = [(name, pa.float64()) for name in SIDES]
 
 OBJECT_FIELDS = pa.struct(
     [
         ("label", pa.string()),
         ("score", pa.float64()),
-        *_BOX,
+        *box(),
         ("object", pa.int64()),
         ("right", pa.bool_()),
         ("coverage", pa.float64()),
@@ -45,7 +45,7 @@ NEW_FIELDS = pa.struct(
     [
         ("label", pa.string()),
         ("score", pa.float64()),
-        *_BOX,
+        *box(),
         ("own", pa.bool_()),
         ("on_parts", pa.bool_()),
         ("renamed", pa.bool_()),
@@ -72,7 +72,7 @@ SCHEMA = pa.schema(
         ("x", pa.int32()),
         ("y", pa.int32()),
         ("weight", pa.float64()),
-        *((name, pa.float64()) for name in MEASURES),
+        *numbers(*MEASURES),
         ("class_difference", pa.int32()),
         ("before", pa.int32()),
         ("after", pa.int32()),

@@ -15,6 +15,7 @@ from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.scoring import distinct
 from misdetect.metrics.tide import DETECTION_TYPES, TRUTH_TYPES, Assignment
+from misdetect.studies.columns import box
 
 OBJECT, DETECTION, IGNORED = KINDS = ("object", "detection", "ignored")
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -33,7 +34,7 @@ def schema(numbered: bool) -> pa.Schema:
             ("height", pa.int32()),
             ("id", pa.int64()),
             ("label", _WORD),
-            *((name, pa.float64()) for name in SIDES),
+            *box(),
             ("score", pa.float64()),
             ("found", pa.bool_()),
             ("tide", _WORD),

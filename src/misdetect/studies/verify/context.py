@@ -286,15 +286,20 @@ class Context:
         stays = own & (old >= least) & (old > new)
         return float(answer.scores[follows].max(initial=0)), float(answer.scores[stays].max(initial=0))
 
+    @cached_property
+    def _found(self) -> Ints:
+        """Rows of the present parts that are found in the image as it is."""
+        part, overlap = self.looked.partners
+        good = (self.looked.found.scores >= self.how.score) & (overlap >= self.how.present_iou) & (part >= 0)
+        rows = np.unique(part[good])
+        found: Ints = rows[self.looked.present[rows]]
+        return found
+
     def _kept(
         self, name: str, each: Hallucination | None, picture: Picture, answer: Detections, touched: Bools
     ) -> dict[str, Any]:
         """How many of the present parts that were found, and that the edit leaves as they are, it leaves found."""
-        looked, how = self.looked, self.how
-        part, overlap = looked.partners
-        good = (looked.found.scores >= how.score) & (overlap >= how.present_iou) & (part >= 0)
-        rows = np.unique(part[good])
-        rows = rows[looked.present[rows]]
+        looked, how, rows = self.looked, self.how, self._found
         boxes = looked.truth.boxes[rows]
         if isinstance(picture, (Moved, Flipped)):
             boxes = picture.boxes(boxes, self.width, self.height)
@@ -313,8 +318,9 @@ class Context:
 
 def translated(answer: Detections, to_data: Ints) -> Detections:
     """``answer`` of a detector in the labels of the data, without classes that the data does not have."""
-    known = answer[to_data[answer.labels] >= 0]
-    return known.instead(labels=to_data[known.labels])
+    labels = to_data[answer.labels]
+    known = labels >= 0
+    return answer.instead(labels=labels) if known.all() else answer[known].instead(labels=labels[known])
 
 
 def _touched(picture: Picture, height: int, width: int) -> Bools:

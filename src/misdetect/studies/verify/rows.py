@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, Floats, Ints, iou, sides
+from misdetect.boxes import Floats, Ints, iou, sides
 from misdetect.data.dataset import Sample
 from misdetect.detections import Detections
+from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import MISSING, PRESENT, groups
 
@@ -21,16 +22,10 @@ COVERED, MOVED, FLIPPED, PATCHED, CONTROL = EDITS = ("covered", "moved", "flippe
 _NUMBERS = ("score", "iou", *(f"score_{edit}" for edit in EDITS), "score_stayed", "score_flip_stayed")
 SCHEMA = pa.schema(
     [
-        ("kind", pa.string()),
-        ("image", pa.string()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("id", pa.int64()),
-        ("label", pa.string()),
-        ("state", pa.string()),
+        *ANNOTATED,
         ("missing", pa.bool_()),
-        *((name, pa.float64()) for name in SIDES),
-        *((name, pa.float64()) for name in _NUMBERS),
+        *box(),
+        *numbers(*_NUMBERS),
         ("cause", pa.string()),
         ("reason", pa.string()),
         ("neighbours", pa.int32()),
