@@ -80,6 +80,16 @@ def test_a_budget_that_ends_while_a_round_is_awaited_ends_the_run(tmp_path, coun
     assert Budget(path=file).spent["queries"] == 200, "nothing is asked twice"
 
 
+def test_a_worker_whose_parent_is_gone_ends_without_a_word(monkeypatch):
+    monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
+
+    def gone():
+        raise EOFError
+
+    line = SimpleNamespace(poll=lambda: True, send=lambda message: None, recv=gone)
+    assert workers._work(line, ChainStudy(2), SumDetector, Asking(cached=False)) is None
+
+
 class SumDetectorOf(SumDetector):
     def __init__(self, folder: str) -> None:
         super().__init__(fingerprint="sum", batch_size=3)

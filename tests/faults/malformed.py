@@ -89,7 +89,7 @@ def main() -> int:
     for kind, of in count.items():
         print(f"{kind:<14} {of:5d} inputs, {wrong[kind]:4d} misbehave")
     print(f"{'all':<14} {count.total():5d} inputs, {wrong.total():4d} misbehave")
-    return bool(wrong)
+    return bool(wrong.total())
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def _work(parent: "Connection[Any, Any]", study: Study, make_detector: Callable[
             raise
         except Exception as error:
             line.say("failed", DetectorFailed(f"a worker failed: {type(error).__name__}: {error}"))
-    except OSError:  # the parent is gone: nobody is left to tell
+    except (OSError, EOFError):  # the parent is gone: nobody is left to tell
         return
 
 
