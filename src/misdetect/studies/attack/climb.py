@@ -27,7 +27,7 @@ _RISING = 0.75
 
 
 class Ball:
-    """The images within ``eps`` of ``clean`` (``[H, W, 3]``, 0..255) that differ only where ``mask`` ``[H, W]`` says."""
+    """The images within ``eps`` of ``clean`` (``[H, W, 3]``, 0..255) that differ only in ``mask`` (``[H, W]``)."""
 
     def __init__(self, clean: Pixels | Floats, eps: float, mask: Bools | None = None) -> None:
         self.clean: Floats = clean.astype(np.float32)
