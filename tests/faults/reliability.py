@@ -133,6 +133,8 @@ def main() -> int:
     parser.add_argument("--step", type=int, default=1, help="kill before every Nth operation")
     parser.add_argument("--verbs", nargs="+", default=[], help="commands that are killed or sent signals")
     asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     how = How(asked.most, asked.step, tuple(asked.verbs))
     total = bad = 0
     for name in asked.only:
