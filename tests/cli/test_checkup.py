@@ -60,8 +60,8 @@ def test_its_parts_are_runs_of_their_own_and_a_second_sitting_changes_nothing(so
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
-        ("no-proposal", "nothing was proposed"),
-        ("shift", "the box was moved away"),
+        pytest.param("no-proposal", "nothing was proposed", marks=pytest.mark.heavy),
+        pytest.param("shift", "the box was moved away", marks=pytest.mark.heavy),
         ("other-class", "another class scored higher"),
         ("sink", "their score sank into the background"),
         ("misrank", "lost to a worse one"),

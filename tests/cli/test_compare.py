@@ -206,16 +206,13 @@ def test_scores_side_by_side(run, world, tmp_path):
 
 
 def test_scans_and_detections_side_by_side(run, tmp_path):
-    scans = []
+    data, scans, counts = "rooms:val,size=96,count=6", [], []
     for name, fault in (("one", "vanish-near/distance=30"), ("two", "none")):
-        data = "rooms:val,size=96,count=6"
         spec = f"glassbox:{fault},data={data}"
-        common = ("--detector", spec, "--data", data, "--out", tmp_path / name, "--json")
-        done = run("scan", "--pairs", 2, "--step", 32, "--pictures", 0, *common)
-        assert done[0] == 0, done[2]
-        scans.append(json.loads(done[1]))
-        out = tmp_path / f"up-{name}"
-        assert run("checkup", "--detector", spec, "--data", data, "--minutes", "0.1", "--out", out)[0] == 0
+        scans.append(md.scan(spec, data, pairs=2, step=32, out=tmp_path / name).document)
+        found = md.detect(spec, data, out=tmp_path / f"up-{name}" / "detect")
+        counts.append(found.document["detections"])
+        (tmp_path / f"up-{name}" / "checkup.json").write_text("{}")
     code, said, err = run("compare", tmp_path / "one", tmp_path / "two", "--json")
     assert code == 0, err
     document = json.loads(said)
@@ -228,8 +225,7 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
     code, said, _ = run("compare", tmp_path / "up-one" / "detect", tmp_path / "up-two" / "detect", "--json")
     numbers = json.loads(said)["numbers"]
     assert [entry["value"] for entry in numbers["images"]] == [6, 6]
-    results = [len(json.loads((tmp_path / f"up-{name}" / "results.json").read_text())) for name in ("one", "two")]
-    assert [entry["value"] for entry in numbers["detections"]] == results
+    assert [entry["value"] for entry in numbers["detections"]] == counts
 
 
 def test_a_finished_fuzz_run_counts_as_finished_and_no_data_is_opened(tmp_path, monkeypatch):

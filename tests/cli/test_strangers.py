@@ -85,7 +85,7 @@ def test_only_regular_files_are_written(tmp_path, photos, run):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 @pytest.mark.parametrize("delay", [0.05, 1.5])
 def test_a_signal_ends_the_command_quickly_and_without_a_traceback(tmp_path, photos, number, code, workers, delay):
     spec = write(tmp_path, detect="import time; time.sleep(60)")  # a call that must not be waited for

@@ -75,7 +75,8 @@ def test_a_checkup_has_one_budget_for_all_its_studies(server, tmp_path):
         assert len(server.requests) <= 7
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=HEAVY), pytest.param(4, marks=HEAVY)])
+@pytest.mark.heavy  # make test kills a paid run in test_kills.py
+@pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_campaign_that_is_killed_asks_nothing_twice(server, tmp_path, workers):
     line = command(server, tmp_path / "run", options=",max_requests=500", workers=workers, more=["--pictures", "0"])
     chance, kills = random.Random(workers), 0

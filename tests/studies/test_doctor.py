@@ -249,8 +249,8 @@ class Changed:
     ("how", "kinds"),
     [
         ("none", []),
-        ("shifted", ["shifted"]),
-        ("resized", ["resized"]),
+        pytest.param("shifted", ["shifted"], marks=pytest.mark.heavy),
+        pytest.param("resized", ["resized"], marks=pytest.mark.heavy),
         ("quantised", ["quantised"]),
         ("renamed", ["labels", "renamed"]),
         ("xywh", ["boxes"]),

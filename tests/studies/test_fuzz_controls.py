@@ -139,7 +139,7 @@ def test_a_detector_is_left_alone_that_shows_enough_or_reports_less_than_what_co
 
 
 @pytest.mark.parametrize("strategy", ["random", "guided", "adaptive"])
-@pytest.mark.parametrize("queries", [40, 150])
+@pytest.mark.parametrize("queries", [40, pytest.param(150, marks=pytest.mark.heavy)])
 def test_a_budget_is_spent(rooms, pool, tmp_path, strategy, queries):
     """What relocation and shrinking do not need goes back to insertions; what is left would not clear a failure."""
     for detector in (GlassBox(rooms, []), BlotDetector()):

@@ -81,7 +81,7 @@ def cosine_distances(vectors: ArrayLike, mean: ArrayLike) -> Floats:
     rows, target = np.asarray(vectors, dtype=np.float64), np.asarray(mean, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(target)
     cosines: Floats = np.divide(rows @ target, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-    return 1 - cosines
+    return 1 - np.clip(cosines, -1, 1)  # the lengths of very short ones are known to few digits
 
 
 class Similarity:

@@ -46,7 +46,15 @@ def test_answers_keep_the_order_of_the_images_and_the_bound_on_concurrency(serve
 
 
 def test_threads_share_one_bound_and_get_their_own_answers(server: Server, make: Make) -> None:
-    server.script = lambda handler, n, body: (time.sleep(0.005), handler.reply(honest(body)))  # type: ignore[func-returns-value]
+    together = threading.Barrier(4)
+
+    def reply(handler: Any, number: int, body: bytes) -> None:
+        if number < 4:  # none is answered before four are asked
+            together.wait(timeout=30)
+        time.sleep(0.002)
+        handler.reply(honest(body))
+
+    server.script = reply
     detector = make(",concurrency=4")
     right: list[bool] = []
 
