@@ -25,9 +25,11 @@ import pyarrow as pa
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.cutouts import cut
+from misdetect.data.dataset import Dataset
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
+from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect
 from misdetect.picture import Raw
 
@@ -38,10 +40,19 @@ FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 class PasteStudy:
     """One object moved over a few photos: what scan does, without its arithmetic."""
 
-    data: str
+    spec: str
     count: int
     name: str = "bench"
     schema: pa.Schema = field(default_factory=lambda: pa.schema([("found", pa.int32()), ("best", pa.float64())]))
+
+    @property
+    def data(self) -> Dataset:
+        if not hasattr(self, "_data"):
+            self._data = load_data(self.spec)
+        return self._data
+
+    def settings(self) -> dict[str, int]:
+        return {"count": self.count}
 
     def __len__(self) -> int:
         return self.count
@@ -51,7 +62,7 @@ class PasteStudy:
 
     def picture(self, index: int) -> Paste:
         if not hasattr(self, "_photos"):
-            data = load_data(self.data)
+            data = self.data
             self._photos = [data[i] for i in range(4)]
             thing = next(s for s in data if s.truth.masks is not None and (s.truth.areas < 5000).any())
             self._cutout = cut(
@@ -89,7 +100,7 @@ class EmptyStudy(PasteStudy):
 def seconds(study, detector, **options) -> float:
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        run_study(study, detector, Path(folder) / "run", {}, cached=False, **options)
+        run_study(study, detector, Path(folder) / "run", asking=Asking(cached=False), **options)
         return time.perf_counter() - started
 
 
@@ -101,8 +112,7 @@ def worker_seconds(study, make, workers: int) -> float:
             study,
             make(),
             Path(folder) / "run",
-            {},
-            cached=False,
+            asking=Asking(cached=False),
             make_detector=make,
             workers=workers,
             progress=lambda done, total, counts: stamps.append(time.perf_counter()),
@@ -119,7 +129,7 @@ def peak_memory(cases: int) -> float:
 
 
 def measure(cases: int) -> None:
-    seconds(EmptyStudy("", cases), Nothing())
+    seconds(EmptyStudy("rooms:val,count=1", cases), Nothing())
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(float(peak.split()[1]) / 1024)  # getrusage would report the parent's peak where that is higher
 
@@ -147,14 +157,14 @@ def main() -> None:
     results["direct_images_per_second"] = round(options.cases / direct, 1)
     results["engine_vs_direct"] = round(statistics.median(ratios), 3)
 
-    large = PasteStudy(study.data, 3 * options.cases)
+    large = PasteStudy(study.spec, 3 * options.cases)
     ratios = []
     for _ in range(3):
         one = worker_seconds(large, partial(load_detector, spec), 1)
         ratios.append(one / worker_seconds(large, partial(load_detector, spec), 2))
     results["two_workers_vs_one"] = round(statistics.median(ratios), 3)
 
-    rates = [20_000 / seconds(EmptyStudy("", 20_000), Nothing()) for _ in range(3)]
+    rates = [20_000 / seconds(EmptyStudy("rooms:val,count=1", 20_000), Nothing()) for _ in range(3)]
     results["requests_per_second"] = round(statistics.median(rates))
     small, big = peak_memory(1_000), peak_memory(50_000)
     results["memory_50k_vs_1k"] = round(big / small, 3)
