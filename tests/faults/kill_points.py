@@ -127,7 +127,7 @@ def contents(folder: Path) -> dict[str, object]:
         found[f"{run.relative_to(folder)} done"] = sorted(opened.done())
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.name == ".lock" or (path.parent.name == "parts" and path.name.startswith("part-")):
+        if path.name in _PASSING or (path.parent.name == "parts" and path.name.startswith("part-")):
             continue
         counted = path.name == "document.json" and path.parent.with_name(f"{path.parent.name}.budget").exists()
         if path.is_dir() or path.name in _VARY or path.suffix == ".budget" or counted:
@@ -140,6 +140,9 @@ def contents(folder: Path) -> dict[str, object]:
     return found
 
 
+_PASSING = (".lock", "predictions.sqlite-wal", "predictions.sqlite-shm")
+"""Locks, and what SQLite keeps beside the cache until the last of those who have it open, workers among them, closes it
+in peace; the next who opens it tidies up."""
 _VARY = ("run.json", "predictions.sqlite", "checkpoint.safetensors")
 """Files that hold the command, and so the folder's name, or times. What a run with a budget has spent is in its
 document, and a kill costs what the detector was being asked: such a run is compared by its rows alone, and a checkup
