@@ -6,6 +6,7 @@ import torch
 from attack_toys import Tiles, data
 from test_attack_climb import drive
 
+from misdetect.data import load_data
 from misdetect.detectors import load_detector
 from misdetect.errors import LevelTooLow
 from misdetect.studies.attack.climb import Ball, Pace, class_aware, climb, uphill
@@ -76,8 +77,6 @@ def test_the_same_dice_give_the_same_images():
 def test_half_precision_attacks_as_well():
     detector = load_detector("zoo:ssd")
     torch.manual_seed(0)
-    from misdetect.data import load_data
-
     samples = list(load_data("rooms:val,count=4"))
     images, truths = [s.image.astype(np.float32) for s in samples], [s.truth for s in samples]
     found, _ = Adversarial(clean=0.0)(detector, images, truths, 0)

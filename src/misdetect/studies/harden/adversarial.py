@@ -55,8 +55,8 @@ class Adversarial:
         attacked: Differentiable = require(detector, Differentiable, "adversarial training", "it gives no gradients")
         first = round(self.clean * len(images))  # which images come first is by chance already
         dice = np.random.default_rng(int(torch.randint(1 << 62, ())))
-        kind = "cuda" if torch.cuda.is_available() else "cpu"
-        with torch.autocast(kind, torch.bfloat16, enabled=self.half):
+        device = getattr(detector, "device", torch.device("cpu"))
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.half):
             found = self._attack(attacked, images[first:], truths[first:], dice)
         return [*images[:first], *found], truths
 
@@ -69,11 +69,11 @@ class Adversarial:
         reached = []
         for slope in slopes:
             tasks = zip(balls, starts, truths, strict=True)
-            ends = together(detector, [climb(ball, start, slope(truth), pace) for ball, start, truth in tasks])
-            reached.append([end.x for end in ends])
+            climbs = [climb(ball, start, slope(truth), pace) for ball, start, truth in tasks]
+            reached.append([end.x for end in together(detector, climbs)])
         if len(reached) == 1:
             return reached[0]
-        harm = [detector.gradient(images, truths, "all")[0] for images in reached]
+        harm = [detector.gradient(ends, truths, "all")[0] for ends in reached]
         return [reached[worst][i] for i, worst in enumerate(np.argmax(harm, axis=0).tolist())]
 
 
