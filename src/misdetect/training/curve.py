@@ -37,7 +37,8 @@ def by_name(pairs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 class Curve:
-    """The rows of a training by ``recipe``: sums since the last row, and rows that are in no part of the run yet."""
+    """The rows of a training by ``recipe``: sums since the last row, ``rows`` so far, and those that are in no part of
+    the run yet."""
 
     def __init__(self, recipe: Recipe, checked: bool) -> None:
         self.recipe = recipe
@@ -45,6 +46,7 @@ class Curve:
         self._sums: dict[str, float] = {}
         self._steps = 0
         self._waiting: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
         return len(self._index)
@@ -64,6 +66,7 @@ class Curve:
         means = {name: value / self._steps for name, value in self._sums.items()}
         row = {"step": step, "rate": self.recipe.rate(step - 1), "losses": pairs(means), "scores": pairs(scores)}
         self._waiting.append(row)
+        self.rows.append(row)
         self._sums, self._steps = {}, 0
         return means
 

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -26,12 +27,17 @@ from misdetect.protocols import Trainable, describe, require
 from misdetect.training.batches import Batch, Batches
 from misdetect.training.checkpoint import read_notes, read_tensors, under, write_checkpoint
 from misdetect.training.curve import SCHEMA, Curve
+from misdetect.training.guard import Guard, Judgement
 from misdetect.training.precision import widened
 from misdetect.training.recipe import Recipe
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 Watch = Callable[[int, int, Mapping[str, float]], None]
 """Called with the step, the number of steps, and the mean losses since the last call, with the scores of a check."""
+
+
+class Diverged(DetectorFailed):
+    """The loss of a training is no number any more."""
 
 
 class _Named(Protocol):
@@ -62,7 +68,9 @@ class Training:
     """``detector`` trained on ``batches`` by ``recipe``; ``folder`` is its run directory, and resumes if it is one.
 
     ``change`` alters every batch before its losses; ``check`` scores the averaged weights every ``check_every`` steps,
-    though not after the last: whoever called measures the result anyway.
+    though not after the last: whoever called measures the result anyway. ``guard`` looks at every row: it ends a
+    training that goes wrong, and what the detector holds in the end are the best weights it saw (then the last step is
+    checked too), or those it began with.
     """
 
     def __init__(
@@ -74,11 +82,12 @@ class Training:
         *,
         change: Change | None = None,
         check: Check | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.detector: Trainable = require(detector, Trainable, "training", "its weights cannot be changed")
         self.batches, self.recipe, self.folder = batches, recipe, Path(folder)
-        self.change, self.check = change, check
-        self.step = 0
+        self.change, self.check, self.guard = change, check, guard
+        self.step, self.judgement = 0, Judgement(0)
         _refuse_misfit(detector, batches, recipe)
         self._live: dict[str, Tensor] = dict(detector.state())
         named = _named_parameters(detector, self._live)
@@ -91,6 +100,9 @@ class Training:
         self._counters = [name for name in self._live if name not in set(smooth)]
         self._curve = Curve(recipe, check is not None)
         settings = {**recipe.document(), "change": _document(change), "check": _document(check)}
+        if guard is not None:
+            settings["guard"] = _document(guard)
+            self._begun_with = {name: value.detach().clone() for name, value in self._live.items()}
         self._identity = identity("training", settings, detector, batches)
         self._holds_average = False
         if (self.folder / RUN_JSON).exists():
@@ -103,19 +115,32 @@ class Training:
         with self._writing() as run:
             self._resume(run)
             try:
-                while self.step < last:
+                while self.step < last and self.judgement.stop is None:
                     self._curve.add(self._one_step())
                     if self._curve.ends_at(self.step):
                         self._close_stretch(watch)
-                    if self.step % save_every == 0 or self.step == last:
+                    if self.step % save_every == 0 or self.step in (last, self.judgement.best):
                         self._save(run)
-            except BaseException:
-                if not self._checkpoint.exists() and not run.done():  # nothing is learnt: the next try may differ
-                    run.discard()
-                raise
-        _copy(self.average, self._live)
+            except BaseException as error:
+                if self.guard is None or not isinstance(error, Diverged):
+                    if not self._checkpoint.exists() and not run.done():  # nothing is learnt: the next try may differ
+                        run.discard()
+                    raise
+                self.judgement = replace(self.judgement, stop=str(error).rstrip("."))
+            if self.judgement.stop is not None:
+                self._save(run)
+                run.note(cases=len(run.done()), stopped=self.judgement.stop)
+            if self.guard is not None:
+                run.note(best=self.judgement.best)
+        _copy(self._kept(), self._live)
         self._holds_average = True
         return run
+
+    def _kept(self) -> Mapping[str, Tensor]:
+        """The weights that a training ends with: the average, or the best that the guard saw."""
+        if self.guard is None:
+            return self.average
+        return read_tensors(self.folder / BEST) if self.judgement.best else self._begun_with
 
     def _one_step(self) -> dict[str, float]:
         recipe, detector = self.recipe, self.detector
@@ -133,7 +158,7 @@ class Training:
             losses = detector.losses(images, truths)
         total = torch.stack([loss.float() for loss in losses.values()]).sum()
         if not torch.isfinite(total):
-            raise DetectorFailed(
+            raise Diverged(
                 f"training diverged at step {self.step}: the loss is {float(total.detach())}; lower the learning rate."
             )
         self.optimiser.zero_grad(set_to_none=True)
@@ -146,10 +171,15 @@ class Training:
 
     def _close_stretch(self, watch: Watch | None) -> None:
         recipe, scores = self.recipe, {}
-        if self.check is not None and self.step % recipe.check_every == 0 and self.step < recipe.steps:
+        last = self.step == recipe.steps
+        if self.check is not None and (self.guard is not None if last else self.step % recipe.check_every == 0):
             with self.averaged():
                 scores = dict(self.check(self.detector))
         losses = self._curve.close(self.step, scores)
+        if self.guard is not None:
+            self.judgement = self.guard(self._curve.rows)
+            if self.judgement.best == self.step:
+                write_checkpoint(self.folder / BEST, self.average)
         if watch is not None:
             watch(self.step, recipe.steps, {**losses, **scores})
 
@@ -182,7 +212,8 @@ class Training:
         about = {"command": sys.argv[1:], "versions": versions(), "detector_settings": detector_settings}
         run = Run.start(self.folder, self._identity, SCHEMA, **about)
         try:
-            run.note(cases=len(self._curve))
+            if "stopped" not in run.about:
+                run.note(cases=len(self._curve))
             yield run
         finally:
             run.close()
@@ -221,6 +252,11 @@ class Training:
         self.step, self._holds_average = int(notes["step"]), False
         self._curve.recall(notes["curve"])
         self._curve.write(run)
+        if self.guard is not None:
+            self._curve.rows = run.table().select(SCHEMA.names).to_pylist()
+            if self._curve.rows:
+                self.judgement = self.guard(self._curve.rows)
+            self.judgement = replace(self.judgement, stop=run.about.get("stopped", self.judgement.stop))
 
 
 def _refuse_misfit(detector: Trainable, batches: Batches, recipe: Recipe) -> None:
@@ -233,7 +269,7 @@ def _refuse_misfit(detector: Trainable, batches: Batches, recipe: Recipe) -> Non
         raise BadSpec(f"{describe(detector)} has no `module` to find {recipe.widened[0]!r} in; leave `widened` out.")
 
 
-def _document(named: _Named | None) -> dict[str, Any] | None:
+def _document(named: _Named | Guard | None) -> dict[str, Any] | None:
     """What identifies a change or a check."""
     if named is None:
         return None
