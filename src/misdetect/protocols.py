@@ -62,7 +62,11 @@ class Trainable(Detector, Protocol):
     """A detector that can be trained further."""
 
     def losses(self, images: Sequence[Floats], truths: Sequence[Truth]) -> Mapping[str, Any]:
-        """Differentiable scalar losses of a batch in training mode, by name (torch tensors)."""
+        """Differentiable scalar losses of a batch in training mode, by name (torch tensors).
+
+        Free adversarial training hands over torch tensors instead of arrays, of the same shape and range, which the
+        gradients then have to reach.
+        """
         ...
 
     def parameters(self) -> Iterable[Any]:

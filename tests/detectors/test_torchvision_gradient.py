@@ -270,6 +270,35 @@ def test_a_few_training_steps_lower_the_training_loss(family: str) -> None:
     assert [part.training for part in module.modules()] == modes
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_losses_of_tensors_reach_their_pixels(family: str) -> None:
+    """They are those of arrays, and their slopes agree with finite differences."""
+    detector = wrap(toy(family).double(), NAMES)
+    if "rcnn" in family:
+        with_fixed_proposals(detector)
+    rng = np.random.default_rng(1)
+    arrays = [image.astype(np.float64) + rng.uniform(0, 20, image.shape) for image in photos(2)]
+    truths = [truth(2), truth(1)]
+
+    def total(images: Any) -> torch.Tensor:
+        torch.manual_seed(0)  # dropout and samplers
+        losses = detector.losses(images, truths)
+        losses.pop("loss_objectness", None)  # single precision, in torchvision: too coarse for differences
+        return sum(losses.values())
+
+    leaves = [torch.tensor(array, requires_grad=True) for array in arrays]
+    found = total(leaves)
+    assert found.item() == pytest.approx(total(arrays).item(), rel=1e-9)
+    found.backward()
+    for i, leaf in enumerate(leaves):
+        direction, step = rng.normal(size=arrays[i].shape), 1e-6
+        ends = [[*arrays[:i], arrays[i] + s * direction, *arrays[i + 1 :]] for s in (step, -step)]
+        ahead, behind = (total(images).item() for images in ends)
+        assert (ahead - behind) / (2 * step) == pytest.approx((leaf.grad.numpy() * direction).sum(), rel=2e-4, abs=1e-9)
+    with pytest.raises(BadArray, match=r"shape \[H, W, 3\] in 0\.\.255\. Got \[3, 80, 100\]"):
+        detector.losses([leaf.permute(2, 0, 1) for leaf in leaves], truths)
+
+
 def test_masks_are_trained_where_the_truth_has_them() -> None:
     detector = wrap(toy("mask-rcnn"), NAMES)
     plain = truth(0)

@@ -12,7 +12,7 @@ from training_toys import COLOURS, NAMES, squares
 from misdetect.data import load_data
 from misdetect.detections import Truth
 from misdetect.errors import BadData, BadSpec
-from misdetect.training.batches import DatasetBatches, places
+from misdetect.training.batches import DatasetBatches, Replayed, places
 from misdetect.training.images import training_images
 
 
@@ -51,6 +51,28 @@ def test_batches_depend_on_seed_and_step_only(batches) -> None:
     assert not alike(first, batches.batch(7, 4, 2))
     assert not alike(first, batches.batch(6, 4, 1))
     assert all(image.dtype == np.float32 and 0 <= image.min() <= image.max() <= 255 for image in first[0])
+
+
+def test_replays_are_the_same_batch_in_a_row_read_once() -> None:
+    class Counting(DatasetBatches):
+        reads = 0
+
+        def batch(self, step, size, seed):
+            self.reads += 1
+            return super().batch(step, size, seed)
+
+    batches = Counting(rectangles(), NAMES)
+    replayed = Replayed(batches, 3)
+    found = [replayed.batch(step, 4, 1) for step in range(7)]
+    assert batches.reads == 3
+    assert all(found[step] is found[step // 3 * 3] for step in range(7))
+    for step in range(7):
+        assert alike(found[step], DatasetBatches(rectangles(), NAMES).batch(step // 3, 4, 1))
+    assert alike(replayed.batch(4, 2, 9), batches.batch(1, 2, 9))  # another size and seed
+    assert (replayed.names, replayed.spec, len(replayed)) == (batches.names, batches.spec, len(batches))
+    assert len({batches.fingerprint, replayed.fingerprint, Replayed(batches, 2).fingerprint}) == 3
+    with pytest.raises(BadSpec, match=r"replays should be at least 1\. Got 0"):
+        Replayed(batches, 0)
 
 
 def test_an_epoch_shows_every_image_once() -> None:

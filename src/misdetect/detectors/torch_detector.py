@@ -119,8 +119,9 @@ class TorchDetector(ABC):
             results = self._batched(pairs, slopes, shape=lambda pair: tuple(pair[0].shape), fresh=_fresh_leaf)
         return np.array([value for value, _ in results]), [array for _, array in results]
 
-    def losses(self, images: Sequence[Floats], truths: Sequence[Truth]) -> dict[str, Tensor]:
-        """Training losses of one batch, see ``protocols.Trainable``; the module trains during the call only."""
+    def losses(self, images: Sequence[Floats | Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
+        """Training losses of one batch, see ``protocols.Trainable``; the module trains during the call only. Images may
+        also be torch tensors (``[H, W, 3]`` in 0..255), which the losses' gradients then reach."""
         self._check_truths(images, truths)
         with in_mode(self.module, True):
             return self._training_losses([self._tensor(image) for image in images], truths)
@@ -158,11 +159,13 @@ class TorchDetector(ABC):
 
     # The machinery.
 
-    def _tensor(self, image: Floats | Pixels) -> Tensor:
+    def _tensor(self, image: Floats | Pixels | Tensor) -> Tensor:
         """``[H, W, 3]`` in 0..255 to a contiguous ``[3, H, W]`` tensor in 0..1, of the module's own float type."""
-        array = np.asarray(image)
+        array = image if isinstance(image, Tensor) else np.asarray(image)
         if array.ndim != 3 or array.shape[2] != 3:
             raise BadArray(f"Expected an image of shape [H, W, 3] in 0..255. Got {list(array.shape)}.")
+        if isinstance(array, Tensor):  # not by way of NumPy, which gradients do not pass
+            return array.permute(2, 0, 1).to(self.device, self.dtype).contiguous() / 255
         wide = np.float64 if array.dtype == np.float64 else np.float32
         tensor = torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1), dtype=wide))
         return tensor.to(self.device, self.dtype) / 255

@@ -14,7 +14,7 @@ import numpy as np
 from misdetect.boxes import Floats, Ints
 from misdetect.data.dataset import Dataset
 from misdetect.detections import Truth
-from misdetect.errors import BadData
+from misdetect.errors import BadData, BadSpec
 from misdetect.labels import Joined
 from misdetect.masks import Masks
 from misdetect.picture import Pixels, digest
@@ -94,6 +94,35 @@ class DatasetBatches:
         chosen = truth[keep]
         known = self.masks and chosen.masks is not None and all(map(chosen.masks.has, range(len(chosen))))
         return sample.image, replace(chosen, labels=labels[keep], masks=chosen.masks if known else None)
+
+
+class Replayed:
+    """Every batch of ``batches``, ``replays`` times in a row (the same objects): step ``s`` brings batch ``s //
+    replays``. For a ``Change`` that learns about a batch while it is learnt from."""
+
+    def __init__(self, batches: Batches, replays: int) -> None:
+        if replays < 1:
+            raise BadSpec(f"replays should be at least 1. Got {replays}.")
+        self.batches, self.replays = batches, replays
+        self.names, self.spec = batches.names, batches.spec
+        self.limited_to, self.part = (getattr(batches, name, None) for name in ("limited_to", "part"))
+        self._asked: tuple[int, int, int] | None = None
+        self._last: Batch = ([], [])
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the batches and of how often each comes."""
+        return digest(self.batches.fingerprint, "replayed", self.replays)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def batch(self, step: int, size: int, seed: int) -> Batch:
+        """Batch ``step // replays``, see ``Batches``."""
+        asked = (step // self.replays, size, seed)
+        if asked != self._asked:
+            self._asked, self._last = asked, self.batches.batch(*asked)
+        return self._last
 
 
 def places(count: int, step: int, size: int, seed: int) -> Ints:

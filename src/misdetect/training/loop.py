@@ -24,7 +24,7 @@ from misdetect.engine.identity import identity
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadSpec, BadWeights, DetectorFailed, RunMismatch
 from misdetect.protocols import Trainable, describe, require
-from misdetect.training.batches import Batch, Batches
+from misdetect.training.batches import Batches
 from misdetect.training.checkpoint import read_notes, read_tensors, under, write_checkpoint
 from misdetect.training.curve import SCHEMA, Curve
 from misdetect.training.guard import Guard, Judgement
@@ -53,9 +53,13 @@ class Change(_Named, Protocol):
     """What happens to a batch between being read and being learnt from, e.g. an attack on ``detector`` as it is now.
 
     A function of its arguments and of torch's dice (which are seeded by the step): called again, it answers the same.
+    Images that it returns as torch tensors collect their gradients, for it to read in the next step; then it depends on
+    the steps before as well, and has to say after which of them a training can be saved.
     """
 
-    def __call__(self, detector: Trainable, images: Sequence[Floats], truths: Sequence[Truth], step: int) -> Batch: ...
+    def __call__(
+        self, detector: Trainable, images: Sequence[Floats], truths: Sequence[Truth], step: int
+    ) -> tuple[Sequence[Any], Sequence[Truth]]: ...
 
 
 class Check(_Named, Protocol):
