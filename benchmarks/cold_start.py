@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 
-from misdetect.detectors.zoo.shipped import ZOO
+from misdetect.detectors.zoo.shipped import ZOO, manifest
 
 SCRIPT = """
 import sys, time
@@ -34,7 +34,7 @@ def main() -> None:
     """Measure and print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--names", nargs="+", default=list(ZOO), choices=list(ZOO))
+    parser.add_argument("--names", nargs="+", default=[n for n in ZOO if n in manifest()], choices=list(ZOO))
     args = parser.parse_args()
     seconds, ratios = {name: [] for name in args.names}, {name: [] for name in args.names}
     for _ in range(args.rounds):

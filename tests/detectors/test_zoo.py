@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from misdetect.cli import app  # noqa: E402
 from misdetect.data import load_data  # noqa: E402
 from misdetect.detectors import load_detector  # noqa: E402
 from misdetect.detectors.zoo import shipped as the_zoo  # noqa: E402
 from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
 from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # noqa: E402
 from misdetect.engine.store import Run  # noqa: E402
-from misdetect.errors import BadSpec, BadWeights  # noqa: E402
+from misdetect.errors import BadSpec, BadWeights, RunMismatch  # noqa: E402
 from misdetect.protocols import level  # noqa: E402
+from misdetect.studies.harden.zoo import change_of  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402
 from misdetect.training.recipe import Recipe  # noqa: E402
@@ -74,6 +77,7 @@ def test_the_manifest_tells_the_truth(name: str) -> None:
     entry = manifest()[name]
     path = checked_weights(name)
     detector = load_detector(f"zoo:{name}")
+    assert (entry.get("twin"), "change" in entry["recipe"]) == (ZOO[name].twin, ZOO[name].twin is not None)
     assert path.stat().st_size == entry["bytes"] <= 6_000_000
     assert sum(p.numel() for p in detector.module.parameters()) == entry["parameters"] <= 1_500_000
     data = load_data(entry["data"])
@@ -120,8 +124,21 @@ def test_score_option_only_cuts(name: str, pictures: list[np.ndarray]) -> None:
 
 
 def test_the_two_kinds_of_data_are_covered() -> None:
-    assert {name for name, entry in ZOO.items() if entry.data == "rooms"} == set(FAMILIES)
-    assert all(entry.states == ("intact", "damaged") for entry in ZOO.values() if entry.data == "bikes")
+    plain = {name: entry for name, entry in ZOO.items() if entry.twin is None}
+    assert {name for name, entry in plain.items() if entry.data == "rooms"} == set(FAMILIES)
+    assert all(entry.states == ("intact", "damaged") for entry in plain.values() if entry.data == "bikes")
+
+
+def test_a_robust_detector_is_its_twin_but_for_the_training() -> None:
+    robust = {name: entry for name, entry in ZOO.items() if entry.twin is not None}
+    assert {entry.family for entry in robust.values()} == {"ssd", "faster-rcnn", "yolox", "deformable-detr"}
+    for name, entry in robust.items():
+        assert name == f"{entry.twin}-robust"
+        assert replace(entry, twin=None) == ZOO[entry.twin]
+        own, twin = recipe_of(name, seed=4), recipe_of(entry.twin, seed=4)
+        differing = {key for key, value in own.document().items() if twin.document()[key] != value}
+        assert differing == {"steps", "learning_rate", "warmup", "check_every"}
+        assert recipe_of(name, steps=7).steps == 7
 
 
 @pytest.fixture
@@ -174,14 +191,20 @@ def test_wrong_specs_are_one_sentence(spec: str, says: str) -> None:
         load_detector(spec)
 
 
-def test_train_measure_install_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole way with three steps on few images; the weights loaded at the end are the ones that were measured."""
+@pytest.fixture
+def few_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen images to learn from and four to be measured on."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("misdetect.training.zoo.TRAINING_IMAGES", 16)
     monkeypatch.setattr(
         "misdetect.training.zoo.training_images",
         lambda spec, *a, **k: training_images(spec if "count" in spec else spec + ",count=4", *a, **k),
     )
+
+
+@pytest.mark.usefixtures("few_images")
+def test_train_measure_install_and_load(tmp_path: Path) -> None:
+    """The whole way with three steps on few images; the weights loaded at the end are the ones that were measured."""
     said: list[str] = []
     trained = train_zoo("yolox", tmp_path / "run", steps=3, progress=lambda what, *_: said.append(what))
     assert said[-1] == "training"
@@ -196,6 +219,43 @@ def test_train_measure_install_and_load(tmp_path: Path, monkeypatch: pytest.Monk
     images = training_images("rooms:val,count=4", tmp_path / "cache")
     assert measure(own, images) == trained.scores
     manifest.cache_clear()
+
+
+@pytest.mark.usefixtures("few_images")
+def test_a_robust_detector_is_trained_on_from_its_twin_under_attack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command, which knows the attack; asked once more, it is done. What is installed says how it was made."""
+    command = ["zoo", "train", "ssd-robust", "--steps", "2", "--out", str(tmp_path / "run"), "--json"]
+    for _ in range(2):
+        app(command, result_action="return_value")
+        told = json.loads(capsys.readouterr().out)
+    trained = read_trained(tmp_path / "run")
+    assert (trained.name, trained.recipe) == ("ssd-robust", recipe_of("ssd-robust", steps=2))
+    assert trained.scores == told["scores"]
+    run = Run.open(tmp_path / "run")
+    assert run.about["identity"]["detector"]["fingerprint"] == load_detector("zoo:ssd").fingerprint
+    attack = change_of("ssd-robust")
+    assert trained.change == {"name": "adversarial", **attack.settings} == run.settings["change"]
+    entry = install(trained, tmp_path / "zoo")
+    assert (entry["twin"], entry["recipe"]["change"]) == ("ssd", trained.change)
+    assert json.loads((tmp_path / "zoo" / "manifest.json").read_text())["ssd-robust"] == json.loads(json.dumps(entry))
+    manifest.cache_clear()
+    with pytest.raises(RunMismatch):
+        train_zoo("ssd-robust", tmp_path / "run", steps=2, change=replace(attack, eps=4.0))
+
+
+def test_a_robust_detector_is_not_trained_without_an_attack(tmp_path: Path) -> None:
+    with pytest.raises(BadSpec, match="'ssd-robust' is 'ssd' trained on under attack: its training needs a change"):
+        train_zoo("ssd-robust", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", [*ZOO, "nothing"])
+def test_only_robust_detectors_are_attacked_while_they_train(name: str) -> None:
+    attack = change_of(name)
+    assert (attack is not None) == name.endswith("-robust")
+    assert attack is None or (attack.eps, attack.half) == (8, recipe_of(name).precision == "bfloat16")
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "yolox"])
@@ -232,4 +292,5 @@ def test_listing_needs_no_torch() -> None:
     assert rows.keys() == ZOO.keys()
     for name, row in rows.items():
         assert row["shipped"] == (name in SHIPPED)
+        assert row["twin"] == ZOO[name].twin
         assert row["scores"] == manifest().get(name, {}).get("scores")

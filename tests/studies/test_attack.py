@@ -14,9 +14,12 @@ import misdetect as md
 from misdetect.data.export import export_coco
 from misdetect.data.memory import from_pairs
 from misdetect.detections import Truth
+from misdetect.detectors.zoo.shipped import manifest
 from misdetect.errors import BadData, BadSpec, LevelTooLow, NothingToTest
 from misdetect.studies.attack.ladder import MASKED, STRONG, UNCHECKED, WEAK
 from misdetect.studies.attack.rows import pixels_of
+from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.attack.transfer import rival
 
 TOYS = f"python:{Path(attack_toys.__file__)}"
 QUICK = {"eps": 20, "steps": 10, "score": 0.5, "transfer": "none"}
@@ -304,3 +307,11 @@ def test_no_change_changes_nothing(tmp_path):
             assert parts[name]["AP"] == parts["vanilla"]["AP"] == document["clean"]["AP"]
         assert document["mechanisms"][loss] == document["mechanisms"]["clean"]
         assert document["dcm"][loss] == document["dcm"]["clean"]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("yolox", "ssd"), ("yolox-robust", "ssd"), ("ssd-robust", "yolox")])
+def test_the_ladder_borrows_from_another_family_before_it_was_hardened(name, expected):
+    class Member:
+        spec, names = f"zoo:{name},batch=1", manifest()["ssd"]["names"]
+
+    assert rival(Member(), AttackSettings(), Member.names) == f"zoo:{expected}"

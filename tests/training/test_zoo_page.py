@@ -3,7 +3,8 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
-from misdetect.training.zoo_page import write_page
+from misdetect.detectors.zoo.shipped import ZOO
+from misdetect.training.zoo_page import curves, table, write_page
 
 
 def entry(ap50: float) -> dict:
@@ -30,3 +31,21 @@ def test_page_and_curves(tmp_path: Path) -> None:
     ssd, ssd_loss, yolox, yolox_loss = ends  # in the order of the zoo, AP50 and loss of each
     assert yolox < ssd  # a better score is higher up
     assert ssd_loss == yolox_loss
+
+
+def test_a_robust_twin_is_dashed_in_the_colour_of_its_twin() -> None:
+    shipped = {"yolox": entry(0.9), "yolox-robust": entry(0.8), "ssd": entry(0.7)}
+    assert "`zoo:yolox-robust`" in table(shipped)
+    picture = ElementTree.fromstring(curves(shipped))  # noqa: S314 - just made
+    lines = [e for e in picture.iter() if e.tag.endswith("polyline")]
+    ssd, yolox, robust = ((e.get("stroke"), e.get("stroke-dasharray")) for e in lines[::2])
+    assert robust[0] == yolox[0] != ssd[0]
+    assert ssd[1] is yolox[1] is None
+    assert robust[1]
+
+
+def test_the_legend_of_the_whole_zoo_fits() -> None:
+    picture = ElementTree.fromstring(curves({name: entry(0.5) for name in ZOO}))  # noqa: S314 - just made
+    texts = {e.text: float(e.get("y")) for e in picture.iter() if e.tag.endswith("text")}
+    assert texts.keys() >= set(ZOO)
+    assert max(texts.values()) < float(picture.get("viewBox").split()[3])

@@ -37,6 +37,7 @@ def listing(*, json: Json = False) -> None:
             "spec": f"zoo:{name}",
             "family": entry.family,
             "data": entry.data,
+            "twin": entry.twin,
             "shipped": name in shipped,
             **{key: shipped.get(name, {}).get(key) for key in ("parameters", "bytes", "sha256", "scores")},
         }
@@ -73,12 +74,13 @@ def train(
     """Train a detector of the zoo, measure it on val, and write weights.safetensors into the run directory."""
     from misdetect.engine.store import Run
     from misdetect.studies.contract import keep_document
+    from misdetect.studies.harden.zoo import change_of
     from misdetect.training.zoo import install as put
     from misdetect.training.zoo import train_zoo
 
     folder = out or Path(f"zoo-{name}")
     started = time.monotonic()
-    trained = train_zoo(name, folder, seed=seed, steps=steps, workers=workers, progress=_report)
+    trained = train_zoo(name, folder, seed=seed, steps=steps, workers=workers, change=change_of(name), progress=_report)
     keep_document(Run.open(folder))
     document: dict[str, Any] = {
         "name": name,

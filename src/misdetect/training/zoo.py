@@ -22,7 +22,7 @@ from misdetect.protocols import Trainable
 from misdetect.training.checkpoint import write_checkpoint
 from misdetect.training.curve import by_name
 from misdetect.training.images import TrainingImages, training_images
-from misdetect.training.loop import Training
+from misdetect.training.loop import Change, Training
 from misdetect.training.measure import HeldOut, measure
 from misdetect.training.recipe import Recipe
 
@@ -44,19 +44,23 @@ RECIPES: Mapping[str, Recipe] = {
 """By architecture family, for rooms."""
 BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000, "mcml": 3_000}
 """One bicycle per image, always much the same: learnt in fewer steps."""
+ROBUST_STEPS: Mapping[str, int] = {"ssd": 3_000, "faster-rcnn": 3_000, "yolox": 4_500, "deformable-detr": 3_000}
+"""By architecture family: how long a shipped detector is trained on under attack to become its own robust twin."""
 TRAINING_IMAGES = 16_000
 _SCORES = "scores.json"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training: what was trained, where its weights are, and what ``measure`` says of those weights."""
+    """A finished training: what was trained, where its weights are, what ``measure`` says of those weights, and what
+    happened to its batches (the ``name`` and settings of a ``Change``), if anything did."""
 
     name: str
     weights: Path
     scores: dict[str, float]
     recipe: Recipe
     data: str
+    change: Mapping[str, Any] | None = None
 
     def curve(self) -> list[dict[str, float]]:
         """The training at its checks, and at its end: ``step``, the summed training ``loss`` since the check before,
@@ -108,26 +112,35 @@ def train_zoo(
     seed: int = 0,
     steps: int | None = None,
     workers: int = 1,
+    change: Change | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train ``name`` in ``folder`` (going on where an earlier call stopped), write and measure its weights."""
+    """Train ``name`` in ``folder`` (going on where an earlier call stopped), write and measure its weights.
+
+    A robust detector starts from its twin, and ``change`` attacks its batches; which attack makes it what it is, is
+    said by ``studies.harden.zoo.change_of``.
+    """
     if name not in zoo.ZOO:
         raise BadSpec(f"There is no {name!r} in the zoo (there are {', '.join(zoo.ZOO)}).")
+    twin = zoo.ZOO[name].twin
+    if twin is not None and change is None:
+        raise BadSpec(f"{name!r} is {twin!r} trained on under attack: its training needs a change, which attacks.")
     recipe = recipe_of(name, seed=seed, steps=steps)
     images = images_of(name, "train", workers=workers, progress=progress)
     held_out = images_of(name, "val", workers=workers, progress=progress)
-    detector = _untrained(name, images.names, seed)
+    detector = _untrained(name, images.names, seed) if twin is None else _standing(twin, recipe.batch)
 
     def watch(step: int, total: int, numbers: Mapping[str, float]) -> None:
         if progress is not None:
             progress("training", step, total, numbers)
 
-    Training(detector, images, recipe, folder, check=HeldOut(held_out, 200)).run(watch=watch)
+    training = Training(detector, images, recipe, folder, change=change, check=HeldOut(held_out, 200))
+    run = training.run(watch=watch, save_every=250 if twin is None else 100)  # steps under attack take longer
     weights = folder / "weights.safetensors"
     write_half(detector, weights)
     detector.load(weights)
     scores = measure(detector, held_out)
-    trained = Trained(name, weights, scores, recipe, f"{zoo.ZOO[name].data}:val")
+    trained = Trained(name, weights, scores, recipe, f"{zoo.ZOO[name].data}:val", run.settings["change"])
     told = {"name": name, "scores": scores, "data": trained.data, "weights": weights.name}
     write_atomically(folder / _SCORES, (json.dumps(told, indent=2) + "\n").encode())
     return trained
@@ -138,6 +151,9 @@ def recipe_of(name: str, *, seed: int = 0, steps: int | None = None) -> Recipe:
     entry = zoo.ZOO[name]
     recipe = RECIPES[entry.family]
     usual = BIKES_STEPS[entry.family] if entry.data == "bikes" else recipe.steps
+    if entry.twin is not None:  # it can see already: a smaller rate, reached sooner
+        usual = ROBUST_STEPS[entry.family]
+        recipe = replace(recipe, learning_rate=1e-3, warmup=100, check_every=500)
     return replace(recipe, seed=seed, steps=usual if steps is None else steps)
 
 
@@ -161,6 +177,13 @@ def _untrained(name: str, names: Sequence[str], seed: int) -> TorchDetector:
     return detector
 
 
+def _standing(twin: str, batch: int) -> TorchDetector:
+    """The shipped ``twin``, which looks at ``batch`` images at once: so many are attacked together."""
+    found = load_detector(f"zoo:{twin},batch={batch}")
+    assert isinstance(found, TorchDetector)
+    return found
+
+
 def write_half(detector: Trainable, path: Path) -> None:
     """Write the weights with matrices and kernels in float16, which halves the file; norms and biases stay float32."""
     tensors = {
@@ -181,7 +204,7 @@ def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
     known = zoo.ZOO[trained.name]
     data = load_data(f"{known.data}:train,count={TRAINING_IMAGES}")
     detector = build(known.family, data.names, data=known.data)
-    entry = {
+    entry: dict[str, Any] = {
         "sha256": zoo.checksum(target),
         "bytes": target.stat().st_size,
         "parameters": sum(p.numel() for p in detector.module.parameters()),
@@ -195,6 +218,9 @@ def install(trained: Trained, folder: Path = zoo.FOLDER) -> dict[str, Any]:
         "recipe": {**trained.recipe.document(), "flip": mirrored(trained.name)},
         "curve": trained.curve(),
     }
+    if known.twin is not None:
+        entry["twin"] = known.twin
+        entry["recipe"]["change"] = trained.change
     zoo.manifest.cache_clear()
     everything = zoo.manifest(folder) | {trained.name: entry}
     text = json.dumps(dict(sorted(everything.items())), indent=2) + "\n"
@@ -209,5 +235,6 @@ def read_trained(folder: Path) -> Trained:
     if not path.is_file():
         raise BadSpec(f"{folder} holds no finished training; run 'misdetect zoo train NAME --out {folder}' to its end.")
     found = json.loads(path.read_text(encoding="utf-8"))
-    recipe = Recipe.of(Run.open(folder).settings)
-    return Trained(found["name"], folder / found["weights"], found["scores"], recipe, found["data"])
+    settings = Run.open(folder).settings
+    recipe, change = Recipe.of(settings), settings["change"]
+    return Trained(found["name"], folder / found["weights"], found["scores"], recipe, found["data"], change)

@@ -27,12 +27,13 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class Entry:
-    """One detector of the zoo: its architecture ``family``, the data it is trained on, and, where only objects in
-    certain ``states`` are taught, those."""
+    """One detector of the zoo: its architecture ``family``, the data it is trained on, where only objects in certain
+    ``states`` are taught, those; and of a robust detector its ``twin``, the one that its training starts from."""
 
     family: str
     data: str
     states: tuple[str, ...] | None = None
+    twin: str | None = None
 
     @property
     def whole(self) -> bool:
@@ -50,12 +51,17 @@ ZOO: Mapping[str, Entry] = {
     "retinanet-bikes": Entry("retinanet", "bikes", PRESENT),
     "yolox-bikes": Entry("yolox", "bikes", PRESENT),
     "mcml-bikes": Entry("mcml", "bikes", PRESENT),
+    "ssd-robust": Entry("ssd", "rooms", twin="ssd"),
+    "faster-rcnn-robust": Entry("faster-rcnn", "rooms", twin="faster-rcnn"),
+    "yolox-robust": Entry("yolox", "rooms", twin="yolox"),
+    "deformable-detr-robust": Entry("deformable-detr", "rooms", twin="deformable-detr"),
 }
 
 
 @cache
 def manifest(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
-    """What is shipped: by name ``sha256``, ``bytes``, ``parameters``, ``names``, ``scores``, ``data``, ``recipe``."""
+    """What is shipped: by name ``sha256``, ``bytes``, ``parameters``, ``names``, ``scores``, ``data``, ``recipe``, and
+    where it has one the ``twin`` that it started from, with the ``change`` of its training in ``recipe``."""
     path = folder / "manifest.json"
     if not path.exists():
         return {}

@@ -90,7 +90,8 @@ def asked(detector: Detector, how: AttackSettings) -> Detector:
 
 def rival(detector: Detector, how: AttackSettings, data_names: Sequence[str]) -> str | None:
     """The spec of the detector that the ladder's transfer comes from: another family of the zoo that shares most
-    classes with the data; ``None`` where none does, where none is wanted, or where all is transfer anyway."""
+    classes with the data, as it is before any training under attack; ``None`` where none does, where none is wanted, or
+    where all is transfer anyway."""
     if how.transfer != AUTO:
         return None if how.transfer == NONE else how.transfer
     if how.surrogate is not None:
@@ -101,7 +102,7 @@ def rival(detector: Detector, how: AttackSettings, data_names: Sequence[str]) ->
     shared = {
         name: len(known & {plain_name(each) for each in manifest()[name]["names"]})
         for name, entry in ZOO.items()
-        if name in manifest() and entry.family != family
+        if name in manifest() and entry.family != family and entry.twin is None
     }
     ranked = sorted((name for name in shared if shared[name]), key=lambda n: (-shared[n], _SUITED.index(ZOO[n].family)))
     return f"zoo:{ranked[0]}" if ranked else None
