@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
     from misdetect.api.export import export
+    from misdetect.api.harden import harden
     from misdetect.api.pool import pool
     from misdetect.api.score import score
     from misdetect.data import load_data
@@ -40,6 +41,7 @@ _WHERE = {
     "explain": "misdetect.api",
     "export": "misdetect.api",
     "fuzz": "misdetect.api",
+    "harden": "misdetect.api.harden",
     "ledger": "misdetect.api:make_ledger",
     "load_data": "misdetect.data",
     "load_detector": "misdetect.detectors",
@@ -64,6 +66,7 @@ __all__ = [
     "explain",
     "export",
     "fuzz",
+    "harden",
     "ledger",
     "load_data",
     "load_detector",

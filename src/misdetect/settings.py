@@ -70,11 +70,12 @@ class Setting:
     range: Range | None
     heading: str
     decides: str
+    required: bool = False
 
     @property
     def option(self) -> str:
-        """As on the command line."""
-        return "--" + self.name.replace("_", "-")
+        """As on the command line; an underscore at the end only keeps a name apart from a word of Python."""
+        return "--" + self.name.rstrip("_").replace("_", "-")
 
     @property
     def choices(self) -> tuple[Any, ...]:
@@ -177,6 +178,7 @@ def _read(kind: type[Settings]) -> tuple[Setting, ...]:
                 next((m for m in markers if isinstance(m, Range)), None),
                 next((m.text for m in markers if isinstance(m, Heading)), ""),
                 next((m.what for m in markers if isinstance(m, Decides)), "rows"),
+                required=field.default is MISSING,
             )
         )
     return tuple(found)

@@ -22,10 +22,10 @@ def export(
     """Write images of a run to the new folder ``out`` as COCO, with the annotations of the photos they were made of.
 
     Of ``fuzz`` those that fail, the worst first; each image's record says which case it is, what fails, and where what
-    was expected. ``which``: by the inserted object's doing ("attributable"), or "all"; ``inserted``: whether that one
-    is annotated too; the paper leaves it out; ``hidden``: what becomes of annotations that it hides by more than 90 %:
-    dropped, marked (``iscrowd``), or kept. Of ``attack`` the adversarial ones; ``which``: the attack's name, by default
-    the first loss. Returns what was written.
+    was expected. ``which``: by the inserted object's doing ("attributable"), "all", or "any" that was asked about,
+    failing or not; ``inserted``: whether that object is annotated too; the paper leaves it out; ``hidden``: what
+    becomes of annotations that it hides by more than 90 %: dropped, marked (``iscrowd``), or kept. Of ``attack`` the
+    adversarial ones; ``which``: the attack's name, by default the first loss. Returns what was written.
     """
     check_new_folder(Path(out))
     opened = run if isinstance(run, Run) else open_run(run)

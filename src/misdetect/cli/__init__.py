@@ -60,6 +60,10 @@ VERBS = {
         "Insert objects beside others and see which detections that breaks, within a budget.",
         "--detector zoo:yolox --data rooms:val --queries 600 --out RUN",
     ),
+    "harden": (
+        "Retrain a detector on what was found, guarded, and test it again: what is fixed, what broke.",
+        "--detector zoo:ssd --data rooms:train,count=2000 --with failures:RUN --out hardened",
+    ),
     "ledger": (
         "The rows of several runs in one table, one per object and condition; queried with --sql.",
         "RUN... --sql 'SELECT label, outcome, count(*) FROM ledger GROUP BY ALL'",

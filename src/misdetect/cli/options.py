@@ -45,6 +45,8 @@ def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Paramete
         converter=whole_number if set(get_args(kind) or (kind,)) <= {int, NoneType} else None,
     )
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    if setting.required:
+        shown = inspect.Parameter.empty
     return inspect.Parameter(
         setting.name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, how]
     )

@@ -14,6 +14,9 @@ from misdetect.errors import BadSpec, MissingExtra
 from misdetect.protocols import Detector, require
 from misdetect.spec import Spec, did_you_mean
 
+_TRAINED_LATER = ("hf", "yolox")
+"""Schemes whose target has weights itself; ``weights=FILE`` are those of a training that began with them."""
+
 
 def load_detector(
     spec: str | object, names: Sequence[str] | None = None, *, counted: Path | None = None, limited: bool = False
@@ -42,10 +45,13 @@ def load_any(
     """What ``spec`` names, also where it is no ``Detector``: ``predictions:`` cannot look at new images."""
     parsed = Spec.parse(spec)
     parsed.known_names, parsed.counted, parsed.limited = names, counted, limited
+    later = parsed.options.pop("weights", None) if parsed.scheme in _TRAINED_LATER else None
     try:
         detector = _loader(parsed)(parsed)
     except BadSpec as error:
         raise BadSpec(parsed.misspelt() or str(error)) from error
+    if later is not None:
+        detector.load(Path(later))  # type: ignore[attr-defined]
     if getattr(detector, "spec", None) != spec:
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages
             detector.spec = spec  # type: ignore[attr-defined]

@@ -38,6 +38,7 @@ KINDS = {
     "doctor": "misdetect.studies.doctor:DOCTOR",
     "explain": "misdetect.studies.explain:EXPLAIN",
     "fuzz": "misdetect.studies.fuzz:FUZZ",
+    "retest": "misdetect.studies.retest:RETEST",
     "scan": "misdetect.studies.scan:SCAN",
     "score": "misdetect.studies.score:SCORE",
     "training": "misdetect.studies.training:TRAINING",

@@ -41,7 +41,8 @@ class Watchdog:
     """Keeps the weights with the highest score ``objective``, as long as they are better than ``before`` any step, and
     whose clean AP is at least ``floor``. It stops a training whose loss is ``explosion`` times the first row's, whose
     AP50 falls to ``collapse`` of that before (it reports next to nothing any more), whose clean AP falls below
-    ``floor``, or that was not better for ``patience`` checks."""
+    ``floor``, or that was not better for ``patience`` checks; not before step ``since``, where it has to learn what it
+    knew again."""
 
     objective: str
     before: Mapping[str, float]
@@ -49,6 +50,7 @@ class Watchdog:
     patience: int | None = None
     explosion: float = 10.0
     collapse: float = 0.05
+    since: int = 0
     name: str = "watchdog"
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class Watchdog:
         first, last = (sum(by_name(row["losses"]).values()) for row in (rows[0], rows[-1]))
         if not math.isfinite(last) or last > self.explosion * first:
             return f"the loss exploded, from {first:.4g} to {last:.4g} at step {rows[-1]['step']}"
-        if not rows[-1]["scores"]:
+        if not rows[-1]["scores"] or rows[-1]["step"] < self.since:
             return None
         if (refused := self._refused(*checked[-1])) is not None:
             return refused

@@ -1,20 +1,22 @@
-"""AP of a detector on laid-out images, by the project's own scoring; nothing is trained here."""
+"""AP of a detector on images in memory, by the project's own scoring; nothing is trained here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from misdetect.boxes import area
-from misdetect.detections import Detections
+from misdetect.detections import Truth
 from misdetect.errors import BadArray
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.picture import Pixels
 from misdetect.protocols import Detector
 from misdetect.training.images import TrainingImages
 
 MEASURED = ("AP", "AP50", "AP75", "APs", "APm", "AR100")
+_AT_ONCE = 64
 
 
 def measure(detector: Detector, images: TrainingImages, *, limit: int | None = None) -> dict[str, float]:
@@ -22,16 +24,23 @@ def measure(detector: Detector, images: TrainingImages, *, limit: int | None = N
     if tuple(detector.names) != images.names:
         raise BadArray(f"Expected a detector of {', '.join(images.names)}. Got {', '.join(detector.names)}.")
     count = len(images) if limit is None else min(limit, len(images))
-    found: list[Detections] = []
-    for start in range(0, count, 64):
-        found += detector.detect([images.pixels[i] for i in range(start, min(start + 64, count))])
+    return measure_on(detector, list(images.pixels[:count]), [Truth(*images.truth(i)) for i in range(count)])
+
+
+def measure_on(detector: Detector, images: Sequence[Pixels], truths: Sequence[Truth]) -> dict[str, float]:
+    """COCO's numbers in [0, 1] of ``detector`` on ``images``; labels of ``truths`` index its names."""
+    found = [
+        answer
+        for start in range(0, len(images), _AT_ONCE)
+        for answer in detector.detect(images[start : start + _AT_ONCE])
+    ]
     detections = DetectionColumns.of(
-        np.repeat(np.arange(count), [len(one) for one in found]),
+        np.repeat(np.arange(len(found)), [len(one) for one in found]),
         np.concatenate([one.labels for one in found]),
         np.concatenate([one.boxes for one in found]),
         np.concatenate([one.scores for one in found]),
     )
-    overall = average_precision(_truth(images, count), detections).overall
+    overall = average_precision(_columns(detector.names, images, truths), detections).overall
     return {name: round(value, 4) for name in MEASURED if (value := overall[name]) is not None}
 
 
@@ -53,17 +62,15 @@ class HeldOut:
         return {name: scores[name] for name in ("AP", "AP50") if name in scores}
 
 
-def _truth(images: TrainingImages, count: int) -> TruthColumns:
-    height, width = images.pixels.shape[1:3]
-    last = int(images.starts[count])
-    boxes = np.asarray(images.boxes[:last], dtype=np.float64)
+def _columns(names: Sequence[str], images: Sequence[Pixels], truths: Sequence[Truth]) -> TruthColumns:
+    boxes = np.concatenate([np.asarray(truth.boxes, dtype=np.float64) for truth in truths])
     return TruthColumns(
-        images=tuple(ImageRow(str(i), i, width, height) for i in range(count)),
-        names=images.names,
-        image=np.repeat(np.arange(count), np.diff(images.starts[: count + 1])),
-        label=images.labels[:last],
+        images=tuple(ImageRow(str(i), i, image.shape[1], image.shape[0]) for i, image in enumerate(images)),
+        names=tuple(names),
+        image=np.repeat(np.arange(len(truths)), [len(truth) for truth in truths]),
+        label=np.concatenate([truth.labels for truth in truths]),
         boxes=boxes,
         areas=area(boxes),
-        crowd=np.zeros(last, dtype=np.bool_),
-        ids=np.arange(last),
+        crowd=np.concatenate([np.asarray(truth.crowd, dtype=np.bool_) for truth in truths]),
+        ids=np.arange(len(boxes)),
     )

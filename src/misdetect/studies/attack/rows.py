@@ -7,7 +7,7 @@ know). ``condition`` is "clean" or the name of the attack. Labels are the data's
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
@@ -19,10 +19,9 @@ from misdetect.data.dataset import Sample
 from misdetect.detections import PRESENT, Detections, Truth
 from misdetect.labels import Joined
 from misdetect.metrics.ablation import ABLATIONS, Ablated, ablate, factored
-from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
+from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed
 from misdetect.picture import Pixels
 from misdetect.studies.attack.climb import Climb
-from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.columns import box
 
 IMAGE, OBJECT, DETECTION, IGNORED = "image", "object", "detection", "ignored"
@@ -61,6 +60,17 @@ SCHEMA = pa.schema(
         ("png", pa.binary()),
     ]
 )
+
+
+class Rules(Protocol):
+    """What counts as found: the least IoU and the least score."""
+
+    @property
+    def loc(self) -> float: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def thresholds(self) -> Thresholds: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +113,7 @@ class Scene:
         """Which detections are of a class that the data has: others can be neither right nor wrong."""
         return np.asarray(self.joined.to_data[found.labels] >= 0)
 
-    def right(self, found: Detections, how: AttackSettings) -> Bools:
+    def right(self, found: Detections, how: Rules) -> Bools:
         """Which of the counted objects are found."""
         rows = self.counted
         return ~missed(found, self.truth.boxes[rows], self.labels[rows], how.thresholds)
@@ -139,7 +149,7 @@ def image_row(
     return row | ({"png": png(adversarial)} if keep else {})
 
 
-def object_rows(scene: Scene, before: Answer, after: Answer, how: AttackSettings) -> list[dict[str, Any]]:
+def object_rows(scene: Scene, before: Answer, after: Answer, how: Rules) -> list[dict[str, Any]]:
     """What becomes of each object that counts, and why a missed one is missed where the inside can be seen."""
     rows = scene.counted
     boxes, labels = scene.truth.boxes[rows], scene.labels[rows]
@@ -192,7 +202,7 @@ class _Closest:
     other: Ints
 
 
-def _closest(found: Detections, boxes: Floats, labels: Ints, how: AttackSettings) -> _Closest:
+def _closest(found: Detections, boxes: Floats, labels: Ints, how: Rules) -> _Closest:
     if not len(found) or not len(boxes):
         return _Closest(np.zeros(len(boxes)), np.zeros(len(boxes)), np.full(len(boxes), -1))
     overlap = iou(boxes, found.boxes)
@@ -208,7 +218,7 @@ def _closest(found: Detections, boxes: Floats, labels: Ints, how: AttackSettings
 
 
 def detection_rows(
-    scene: Scene, answer: Answer, how: AttackSettings, reference: Candidates | None = None
+    scene: Scene, answer: Answer, how: Rules, reference: Candidates | None = None
 ) -> list[dict[str, Any]]:
     """The detections of an image, at whatever score; and, given the inside of a reliable run as ``reference``, those of
     every ablation that the detector allows (paper 5's ClsAVal)."""

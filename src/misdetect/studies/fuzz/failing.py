@@ -15,17 +15,19 @@ from misdetect.data.dataset import Dataset, Sample
 from misdetect.detections import Truth
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
-from misdetect.picture import Picture, Pixels
+from misdetect.picture import Picture, Pixels, digest
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failures import counted
-from misdetect.studies.fuzz.results import Campaign, Row, order
+from misdetect.studies.fuzz.results import Campaign, Order, Row, order
 from misdetect.studies.fuzz.rows import Insertion
 
-Which = Literal["attributable", "all"]
+Which = Literal["attributable", "all", "any"]
 Inserted = Literal["unlabelled", "labelled"]
 Hidden = Literal["drop", "mark", "keep"]
 HIDDEN = 0.9
 """Share of an annotation's own pixels under the inserted object, above which it counts as hidden."""
+_SOUND: Order = (True, True, True, 0.0, 0)
+"""Where what does not fail comes."""
 _TOLD = ("type", "label", "became", "object", "effect", "harm", "score", "after", "attributable")
 
 
@@ -50,22 +52,31 @@ def check_study(run: Run) -> None:
 
 class FailingImages:
     """The synthetic images of ``run``, a campaign on ``data``, that fail: those whose failure is the inserted object's
-    doing ("attributable"), or "all". ``inserted``: whether that object is annotated too; the paper leaves it out.
-    ``hidden``: whether annotations that it hides are dropped, marked as crowds (which are neither to be found nor
-    wrong), or kept."""
+    doing ("attributable"), or "all"; or "any" that was asked about, failing or not. ``inserted``: whether that object
+    is annotated too; the paper leaves it out. ``hidden``: whether annotations that it hides are dropped, marked as
+    crowds (which are neither to be found nor wrong), or kept."""
 
     def __init__(self, run: Run, data: Dataset, which: Which, inserted: Inserted, hidden: Hidden) -> None:
         campaign = Campaign.of(run)
         self._flicker, self._data, self._inserted, self._hidden = campaign.how.count_flicker, data, inserted, hidden
         rows = [row for row in campaign.failing if row["attributable"] or which == "all"]
+        if which == "any":
+            rows = campaign.asked
         if not rows:
             raise BadData("no case of this run fails in that way, so there is nothing to export.")
-        self._rows = sorted(rows, key=lambda row: min(order(row, change) for change in self._failures(row)))
+        worst = (min((order(row, change) for change in self._failures(row)), default=_SOUND) for row in rows)
+        self._rows = [row for _, row in sorted(zip(worst, rows, strict=True), key=lambda pair: pair[0])]
+        self._part = digest(run.about["id"], [row["case"] for row in self._rows], inserted, hidden)
         self._bench = rebuild(run, data).bench
         self._covered = lru_cache(64)(self._share_covered)
 
     def _failures(self, row: Row) -> list[Mapping[str, Any]]:
         return counted(row, self._flicker)
+
+    @property
+    def backgrounds(self) -> list[str]:
+        """The photo that each image was made of."""
+        return [row["image"] for row in self._rows]
 
     def dataset(self) -> Dataset:
         """The images, the worst first."""
@@ -73,7 +84,7 @@ class FailingImages:
         spec = f"{data.spec} with inserted objects"
         return Dataset(
             spec, data.names, len(self._rows), self._sample,
-            fingerprint=data.fingerprint, category_ids=data.category_ids,
+            fingerprint=data.fingerprint, category_ids=data.category_ids, part=self._part,
         )  # fmt: skip
 
     def about(self, i: int) -> dict[str, Any]:
