@@ -31,6 +31,21 @@ def test_three_steps_and_three_more_end_where_six_steps_end(tmp_path: Path) -> N
     assert same(weights(whole), weights(resumed))
 
 
+def test_so_do_kernels_that_are_laid_out_channels_last(tmp_path: Path) -> None:
+    """A checkpoint is row by row; the optimiser's memory of a kernel has to come back in the kernel's own layout."""
+
+    def last():
+        detector = tiny()
+        detector.module.to(memory_format=torch.channels_last)
+        return detector
+
+    whole, resumed = last(), last()
+    Training(whole, squares(), RECIPE, tmp_path / "whole").run()
+    Training(last(), squares(), RECIPE, tmp_path / "parts").run(until=3)
+    Training(resumed, squares(), RECIPE, tmp_path / "parts").run()
+    assert same(weights(whole), weights(resumed))
+
+
 def test_the_same_object_can_go_on(tmp_path: Path) -> None:
     """Between two calls the detector holds the average; the second one starts from the weights themselves."""
     whole, again = Colourist(), Colourist()

@@ -46,7 +46,8 @@ class Edit:
     """Whether a square picture stays what it is."""
 
 
-def _resize(pixels: Pixels, sides: Size) -> Pixels:
+def resize(pixels: Pixels, sides: Size) -> Pixels:
+    """``pixels`` ``[H, W, 3]`` at the width and height ``sides``: averaged where it shrinks, else interpolated."""
     size = int(sides[0]), int(sides[1])
     shrinks = size[0] * size[1] < pixels.shape[0] * pixels.shape[1]
     result: Pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR))
@@ -68,7 +69,7 @@ def _scaled(factor: float) -> Edit:
     def back(boxes: Floats, width: Side, height: Side) -> Floats:
         return boxes * four(width, height) / four(*size(width, height))
 
-    return Edit(lambda p: _resize(p, size(p.shape[1], p.shape[0])), back, size)
+    return Edit(lambda p: resize(p, size(p.shape[1], p.shape[0])), back, size)
 
 
 def _to_square(width: Side, height: Side) -> Size:
@@ -102,7 +103,7 @@ EDITS: dict[str, Edit] = {
     "swap": Edit(lambda p: np.ascontiguousarray(p[:, :, ::-1])),
     "pad": Edit(_padded, size=_to_square, square=True),
     "stretch": Edit(
-        lambda p: _resize(p, _to_square(p.shape[1], p.shape[0])),
+        lambda p: resize(p, _to_square(p.shape[1], p.shape[0])),
         lambda boxes, width, height: boxes * four(width, height) / four(*_to_square(width, height)),
         _to_square,
         square=True,

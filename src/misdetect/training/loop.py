@@ -249,9 +249,10 @@ class Training:
         _copy(own, self._live)
         _copy(average, self.average)
         state: dict[int, dict[str, Any]] = {}
+        ordered = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
         for name, value in under(tensors, "optimiser.").items():
             index, _, part = name.partition(".")
-            state.setdefault(int(index), {})[part] = value
+            state.setdefault(int(index), {})[part] = _laid_out_as(ordered[int(index)], value)
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
         self.step, self._holds_average = int(notes["step"]), False
         self._curve.recall(notes["curve"])
@@ -308,6 +309,12 @@ def _groups(named: Sequence[tuple[str, Tensor]], recipe: Recipe) -> list[dict[st
             decay = recipe.weight_decay if matrices else 0.0
             groups.append({"params": params, "weight_decay": decay, "times": times})
     return groups
+
+
+def _laid_out_as(parameter: Tensor, memory: Tensor) -> Tensor:
+    """The optimiser's ``memory`` of ``parameter``, in its layout: a file knows of none but row by row, and the fused
+    AdamW pairs the two number by number as they lie, so that those of a channels-last kernel would be mixed up."""
+    return torch.empty_like(parameter).copy_(memory) if memory.shape == parameter.shape else memory
 
 
 @torch.no_grad()

@@ -141,6 +141,22 @@ def start_from(detector: TorchDetector, yolox: YOLOX) -> None:
             part.net.load_state_dict(yolox.backbone.state_dict())
 
 
+def backbone_of(detector: object) -> CSPDarknet | None:
+    """The backbone that all families of the zoo have in common, as it is in ``detector``: what is copied into it is
+    what the detector then sees with. ``None`` where there is none, or one of another shape (``yolox-bikes``)."""
+    module = getattr(detector, "module", None)
+    found = [part for part in module.modules() if isinstance(part, CSPDarknet)] if isinstance(module, nn.Module) else []
+    with torch.device("meta"):  # for its shapes alone
+        wanted = CSPDarknet(SCALES["rooms"].yolox).state_dict()
+    if len(found) != 1 or _shapes(found[0].state_dict()) != _shapes(wanted):
+        return None
+    return found[0]
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}
+
+
 _RATIOS = (0.5, 1.0, 2.0)
 
 
