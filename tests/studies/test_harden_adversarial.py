@@ -84,6 +84,32 @@ def test_half_precision_attacks_as_well():
     assert (after > 2 * before).all()
 
 
+@pytest.mark.parametrize("how", ["pgd", "mtd", "cwat"])
+def test_nothing_is_computed_to_fill_up_a_batch(how):
+    """Three images of two sizes, where the detector is used to eight of one."""
+    detector = load_detector("zoo:yolox")
+    computed, asked = 0, 0
+    losses, gradient = detector._image_losses, detector.gradient
+
+    def counted_losses(images, truths):
+        nonlocal computed
+        computed += len(images)
+        return losses(images, truths)
+
+    def counted_gradient(images, truths, loss):
+        nonlocal asked
+        asked += len(images)
+        return gradient(images, truths, loss)
+
+    detector._image_losses, detector.gradient = counted_losses, counted_gradient
+    samples = list(load_data("rooms:val,count=3"))
+    images = [sample.image[:height].astype(np.float32) for sample, height in zip(samples, (128, 96, 128), strict=True)]
+    found, _ = Adversarial(how=how, clean=0.0)(detector, images, [sample.truth for sample in samples], 0)
+    assert [image.shape for image in found] == [image.shape for image in images]
+    assert computed == asked >= 6
+    assert detector.batch_size == 8
+
+
 def test_a_black_box_cannot_be_attacked():
     class Blind:
         names = Tiles.names

@@ -6,6 +6,7 @@ raises the class-aware loss.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -73,7 +74,8 @@ class Adversarial:
             reached.append([end.x for end in together(detector, climbs)])
         if len(reached) == 1:
             return reached[0]
-        harm = [detector.gradient(ends, truths, "all")[0] for ends in reached]
+        asks = [[Gradient(end, truth, "all") for end, truth in zip(ends, truths, strict=True)] for ends in reached]
+        harm = [[loss for loss, _ in _slopes(detector, each)] for each in asks]
         return [reached[worst][i] for i, worst in enumerate(np.argmax(harm, axis=0).tolist())]
 
 
@@ -101,8 +103,24 @@ def _listed(asks: Asks) -> Sequence[Gradient]:
 def _slopes(detector: Differentiable, asks: Sequence[Gradient]) -> Iterator[tuple[float, Floats]]:
     """Losses and slopes in the order of ``asks``."""
     told: dict[int, tuple[float, Floats]] = {}
-    for loss in dict.fromkeys(ask.loss for ask in asks):
-        group = [i for i, ask in enumerate(asks) if ask.loss == loss]
-        values, slopes = detector.gradient([asks[i].pixels for i in group], [asks[i].truth for i in group], loss)
+    for loss, shape in dict.fromkeys((ask.loss, ask.pixels.shape) for ask in asks):
+        group = [i for i, ask in enumerate(asks) if (ask.loss, ask.pixels.shape) == (loss, shape)]
+        with _at_once(detector, len(group)):
+            values, slopes = detector.gradient([asks[i].pixels for i in group], [asks[i].truth for i in group], loss)
         told |= zip(group, zip(values.tolist(), slopes, strict=True), strict=True)
     return (told[i] for i in range(len(asks)))
+
+
+@contextmanager
+def _at_once(detector: Any, count: int) -> Iterator[None]:
+    """``detector`` computing ``count`` images together inside the block. Its usual batches are filled up where images
+    are too few or of several sizes, so that no result depends on its companions: training does not need that."""
+    usual = getattr(detector, "batch_size", None)
+    if usual is None:
+        yield
+        return
+    detector.batch_size = count
+    try:
+        yield
+    finally:
+        detector.batch_size = usual
