@@ -12,6 +12,7 @@ import pytest
 from attack_toys import __file__ as toys
 from attack_toys import data as tiles
 from cli_world import finish, start
+from commands import HARDEN
 from fuzz_runs import GUIDED, document
 
 import misdetect as md
@@ -54,6 +55,12 @@ def commands(world, runs, tmp_path):
         "explain": ["explain", *GLASS, "--out", new, "--pictures", "0"],
         "export": ["export", fuzz, "--which", "all", "--out", new],
         "fuzz": [*GUIDED[:-1], "--queries", "60", "--out", fuzz],
+        "harden": [
+            *["harden", "--detector", "zoo:ssd", "--data", "rooms:train,count=3", "--with", "adversarial"],
+            *HARDEN,
+            "--out",
+            new,
+        ],
         "ledger": ["ledger", fuzz, runs / "one"],
         "pool": ["pool", "--data", "rooms:val,count=6", "--out", new],
         "replay": ["replay", fuzz, "insertion/10", "--trust"],

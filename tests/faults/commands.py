@@ -18,6 +18,10 @@ SHORT = ("--minutes", "0.1", "--pictures", "0")
 FUZZ = ("--strategy", "guided", "--reach", "2", "--per-object", "1", "--backgrounds", "2", "--queries", "300")
 """More queries than it needs: a kill costs those that were under way, and a budget that ends early would show it."""
 ATTACK = ("--limit", "2", "--steps", "2", "--pictures", "1")
+HARDEN = (
+    *("--held-out", "rooms:val,count=3", "--test", "rooms:test,count=3", "--steps", "2", "--batch", "2"),
+    *("--checks", "1", "--attacked", "1", "--attack-steps", "1", "--queries", "8", "--watched", "2"),
+)
 TOYS = Path(__file__).resolve().parents[1] / "studies" / "attack_toys.py"
 SIGNALLED = ("data", "detect", "explain", "fuzz", "score", "attack", "confusion", "doctor", "verify")
 """Verbs that are sent signals: they write what others write too, or take long."""
@@ -261,6 +265,14 @@ VERBS = {
             "checkup",
             lambda made, out: ["checkup", *glass(made), *SHORT, "--out", str(out / "checkup")],
             patch=_always_as_fast,
+        ),
+        Verb(
+            "harden",
+            lambda made, out: [
+                *("harden", "--detector", "zoo:ssd", "--data", data(made), "--with", "adversarial", *HARDEN),
+                *("--out", str(out / "hardened")),
+            ],
+            most=12,
         ),
         Verb(
             "zoo train",

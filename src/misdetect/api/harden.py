@@ -20,6 +20,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
 from misdetect.files import write_atomically
+from misdetect.pools.pool import build_pool, write_pool
 from misdetect.protocols import Detector, Differentiable, Trainable, describe, require
 from misdetect.report.harden import harden_page
 from misdetect.spec import Spec
@@ -27,6 +28,8 @@ from misdetect.studies.contract import Document, data_of
 from misdetect.studies.fuzz.failing import check_study
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.harden.adversarial import Adversarial
+from misdetect.studies.harden.backbone import ATTACK as BACKBONE_ATTACK
+from misdetect.studies.harden.backbone import adversarial_backbone, pretrainable
 from misdetect.studies.harden.document import ATTACK, CAMPAIGN, FUZZ, INSERTIONS, PHOTOS, Hardening, Round, document
 from misdetect.studies.harden.free import Free
 from misdetect.studies.harden.lessons import Lessons, drawn_from, images_of
@@ -47,6 +50,8 @@ SAME, FAILING, UNFILTERED, ADVERSARIAL = "same", "failing", "unfiltered", "adver
 """Paper 4's three configurations (more of the same photos; failing images added; as many added that nobody filtered),
 and paper 5's."""
 _LADDER = 16
+_CUT = 500
+"""Photos whose objects are cut out, to be inserted."""
 
 
 class Hardened:
@@ -107,8 +112,8 @@ def _lessons(subject: Detector, split: Split, how: HardenSettings) -> Lessons | 
     """What ``--with failures:RUN`` names, refused where it does not fit; ``None`` for adversarial training."""
     if how.campaign is None:
         require(subject, Differentiable, "adversarial training", "it gives no gradients")
-        if how.backbone == "adversarial" and zoo_name(subject) is None:
-            raise BadSpec(f"{describe(subject)} is not of the zoo: --backbone adversarial knows only its backbones.")
+        if how.backbone == "adversarial":
+            pretrainable(subject)
         return None
     run = Directory.open(how.campaign)
     check_study(run)
@@ -232,12 +237,15 @@ class _Hardener:
             confidence=how.confidence, relocate=False, shrink=False, out=out, **self.common,
         )  # fmt: skip
 
-    def _pool(self) -> str | None:
-        """The objects that the campaign which is learnt from inserts, where they are not its photos' own."""
-        if self.lessons is None:
-            return None
-        pool = self.lessons.run.settings["pool"]
-        return None if pool == self.lessons.photos.spec else str(pool)
+    def _pool(self) -> str:
+        """The objects that campaigns insert: those of the campaign that is learnt from, where these are stored, else
+        the objects of the photos that are trained on, cut out once."""
+        if self.lessons is not None and Path(self.lessons.run.settings["pool"]).is_dir():
+            return str(self.lessons.run.settings["pool"])
+        folder = self.out / "pool"
+        if not folder.exists():
+            write_pool(build_pool(self.split.train.limit(_CUT)), folder)
+        return str(folder)
 
     def _shown(self, detector: DetectorLike, campaign: Run, out: Path) -> Run:
         """What ``detector`` finds beside the insertions of ``campaign``."""
@@ -250,11 +258,15 @@ class _Hardener:
     def _pictures(self, data: str | Dataset) -> Pictures:
         return Pictures(load_data(data).limit(self.how.watched), self.subject.names)
 
-    def _photos(self, synthetic: Dataset | None = None) -> Mixture:
+    @property
+    def _flip(self) -> bool:
+        """Whether images are mirrored at random."""
         name = zoo_name(self.subject)
-        flip = name is None or mirrored(name)
+        return name is None or mirrored(name)
+
+    def _photos(self, synthetic: Dataset | None = None) -> Mixture:
         return Mixture(
-            self.split.train, self.subject.names, synthetic=synthetic, share=self.how.share, flip=flip
+            self.split.train, self.subject.names, synthetic=synthetic, share=self.how.share, flip=self._flip
         )  # fmt: skip
 
     def _attacked(self) -> tuple[Batches, Change | None]:
@@ -287,7 +299,7 @@ class _Hardener:
                 trial = workshop.train(name, seed, batches, place, change, how.progress)
                 trials.append(trial)
                 if number == 1:
-                    workshop.hold(trial)
+                    workshop.hold_last(trial)
                     self.tested.setdefault(name, {})[seed] = self._scores(place / "test.json", before)
         own = [trial for trial in trials if trial.configuration == next(iter(configurations))]
         chosen = max(own, key=lambda trial: (trial.scores[check.objective], -trial.seed))
@@ -295,11 +307,16 @@ class _Hardener:
         return Round(trials, chosen)
 
     def _with_backbone(self, detector: Trainable) -> None:
-        from misdetect.studies.harden.backbone import adversarial_backbone
-
         how = self.how
+        attack = replace(BACKBONE_ATTACK, eps=how.eps, alpha=how.eps / 2)
+
+        def watch(step: int, total: int, numbers: Mapping[str, float]) -> None:
+            if how.progress is not None:
+                how.progress(step, total, {"of": "backbone", **numbers})
+
         adversarial_backbone(
-            detector, self.split.train, self.out / "backbone", steps=how.backbone_steps, seed=how.seed,
+            detector, self.split.train, self.out / "backbone", steps=how.backbone_steps, seed=how.seed, attack=attack,
+            flip=self._flip, watch=watch,
         )  # fmt: skip
 
     def _scores(self, path: Path, before: Mapping[str, Run]) -> dict[str, float]:
@@ -349,7 +366,7 @@ class _Hardener:
     def _more_lessons(self, lessons: Lessons, folder: Path) -> Lessons | None:
         """Another campaign like the first, on the same photos, against what the detector has become."""
         how = FuzzSettings.of(lessons.run.settings)
-        again = replace(how, out=folder / FUZZ, pool=self._pool(), **self.common)
+        again = replace(how, out=folder / FUZZ, **self.common)
         run = run_settings(FUZZ, self._saved(folder / "begun.safetensors"), lessons.photos, again)
         found = Lessons.of(run.directory, run.data, self.split.train)
         try:

@@ -9,7 +9,7 @@ from rich.text import Text
 from misdetect.api.harden import harden as run
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
 from misdetect.cli.shell import Document, plain_table, present, watching
-from misdetect.report.harden import number
+from misdetect.report.harden import mean, number
 from misdetect.studies.harden.settings import HardenSettings
 
 
@@ -25,10 +25,11 @@ def show(console: Console, document: Document) -> None:
         console.print(Text(sentence))
     entries = document["configurations"]
     scores = list(next(iter(entries.values()))["test"])
-    table = plain_table("Configurations, test photos, mean over seeds", "", ">seeds", *(f">{name}" for name in scores))
+    table = plain_table(
+        "Configurations: last weights, test photos, mean over seeds", "", ">seeds", *(f">{name}" for name in scores)
+    )
     for name, entry in entries.items():
-        means = (number(entry["test"][score]["mean"], entry["test"][score]["interval"]) for score in scores)
-        table.add_row(name, str(len(entry["seeds"])), *means)
+        table.add_row(name, str(len(entry["seeds"])), *(mean(entry["test"][score]) for score in scores))
     console.print(table)
     table = plain_table("Repaired or not", "", ">failed", ">fixed", ">still", ">broken", ">repaired")
     for name, told in document["repair"].items():

@@ -147,9 +147,16 @@ def _configurations(document: Mapping[str, Any]) -> str:
     scores = list(next(iter(document["configurations"].values()))["test"])
     rows = []
     for name, entry in document["configurations"].items():
-        cells = [number(entry["test"][score]["mean"], entry["test"][score]["interval"]) for score in scores]
-        rows.append([name, str(len(entry["seeds"])), *cells])
-    return _table(("test photos, mean over seeds", "seeds", *(_WORDS.get(score, score) for score in scores)), rows)
+        rows.append([name, str(len(entry["seeds"])), *(mean(entry["test"][score]) for score in scores)])
+    return _table(
+        ("last weights on test photos, mean over seeds", "seeds", *(_WORDS.get(score, score) for score in scores)), rows
+    )
+
+
+def mean(entry: Mapping[str, Any]) -> str:
+    """The mean over seeds, and how far its interval reaches."""
+    ends = entry["interval"]
+    return f"{entry['mean']:.3f}" + ("" if ends is None else f" ± {(ends[1] - ends[0]) / 2:.3f}")
 
 
 def _rounds(document: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from torch import nn
+
 from misdetect.data.dataset import Dataset
 from misdetect.detectors.classifier import ClassifierDetector
 from misdetect.detectors.zoo.models import CLASSIFIER, backbone_of, build
@@ -49,12 +51,7 @@ def adversarial_backbone(
     mirrors them at random, which bicycles do not bear. Only weights and statistics of the backbone change. A detector
     that has another backbone than the zoo's is refused with a ``BadSpec``.
     """
-    own = backbone_of(detector)
-    if own is None:
-        raise BadSpec(
-            f"{describe(detector)} does not have the backbone that is pre-trained, that of the zoo: take a detector of "
-            "the zoo (any but yolox-bikes), or leave its backbone as it is."
-        )
+    own = pretrainable(detector)
     classifier = _classifier(detector, seed)
     learnt = backbone_of(classifier)
     assert learnt is not None
@@ -65,6 +62,17 @@ def adversarial_backbone(
     training = Training(classifier, crops, replace(RECIPE, steps=steps, seed=seed), folder, change=attack)
     training.run(watch=watch, save_every=SAVE_EVERY)
     own.load_state_dict(learnt.state_dict())
+
+
+def pretrainable(detector: object) -> nn.Module:
+    """The backbone of ``detector``, if it is one that can be pre-trained; a ``BadSpec`` says that it is not."""
+    found = backbone_of(detector)
+    if found is None:
+        raise BadSpec(
+            f"{describe(detector)} does not have the backbone that is pre-trained, that of the zoo: take a detector of "
+            "the zoo (any but yolox-bikes), or leave its backbone as it is."
+        )
+    return found
 
 
 def _classifier(detector: Trainable, seed: int) -> ClassifierDetector:

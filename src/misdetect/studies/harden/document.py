@@ -44,7 +44,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Hardening:
-    """Everything that a document is made of. ``tested``: the scores of each training's weights on test photos, by
+    """Everything that a document is made of. ``tested``: the scores of each training's last weights on test photos, by
     configuration and seed; ``held_out``: those of the detector before any step."""
 
     before: Runs
@@ -130,7 +130,8 @@ def _changes(found: Hardening, how: HardenSettings) -> Document:
 
 
 def _configuration(name: str, found: Hardening, how: HardenSettings) -> Document:
-    """Its trainings, and the mean over seeds of what they score on test photos, with Student's interval."""
+    """Its trainings, and the mean over seeds of what their last weights score on test photos, with Student's interval:
+    paper 4 compares these, the guard or not."""
     tested = found.tested[name]
     trials = [trial for trial in found.rounds[0].trials if trial.configuration == name]
     means = {}

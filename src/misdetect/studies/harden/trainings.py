@@ -19,10 +19,10 @@ from misdetect.spec import Spec
 from misdetect.studies.harden.settings import HardenSettings
 from misdetect.studies.harden.watch import Watched
 from misdetect.training.batches import Batches
-from misdetect.training.checkpoint import read_tensors
+from misdetect.training.checkpoint import read_tensors, under
 from misdetect.training.curve import by_name
 from misdetect.training.guard import Watchdog
-from misdetect.training.loop import BEST, Change, Training
+from misdetect.training.loop import BEST, CHECKPOINT, Change, Training
 from misdetect.training.recipe import Recipe
 from misdetect.training.zoo import recipe_of
 
@@ -118,6 +118,10 @@ class Workshop:
     def hold(self, trial: Trial) -> None:
         """Put the best weights of ``trial`` into the detector; those it began with where none was better."""
         put(read_tensors(trial.run.path / BEST) if trial.best else self._own, self.subject)
+
+    def hold_last(self, trial: Trial) -> None:
+        """Put the weights into the detector that ``trial`` ended with, better or not: what paper 4 compares."""
+        put(under(read_tensors(trial.run.path / CHECKPOINT), "average."), self.subject)
 
 
 def _state(detector: Trainable) -> dict[str, Tensor]:
