@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 import misdetect as md  # noqa: E402
 from misdetect.errors import BadData, BadSpec, LevelTooLow, RunMismatch  # noqa: E402
 
-PHOTOS = "rooms:train,count=24"
+PHOTOS = "rooms:train,count=16"
 SMALL = {
-    "steps": 4, "batch": 4, "checks": 2, "images": 10, "attacked": 2, "attack_steps": 2, "queries": 24, "watched": 4,
+    "steps": 4, "batch": 4, "checks": 2, "images": 6, "attacked": 1, "attack_steps": 1, "queries": 16, "watched": 3,
 }  # fmt: skip
 KEYS = {
     "before", "after", "change", "configurations", "rounds", "guard", "frontier", "repair", "fixed", "still", "broken",
@@ -120,7 +120,9 @@ class Enough(BaseException):
     pass
 
 
-@pytest.mark.parametrize("at", [3, 25, 60])
+@pytest.mark.parametrize(
+    "at", [pytest.param(3, marks=pytest.mark.heavy), 25, pytest.param(60, marks=pytest.mark.heavy)]
+)
 def test_an_interrupted_hardening_goes_on_to_the_same_end(robust, tmp_path: Path, at: int) -> None:
     """Wherever it was stopped: in a study, in a training."""
     heard = iter(range(10**9))
