@@ -1,8 +1,9 @@
 """Faster, Mask and Keypoint R-CNN: torchvision's two-stage families.
 
 The first stage's candidates are all anchors, the second stage's the proposals the first one kept; a proposal's identity
-is the anchor it grew from, so that runs can be joined. Images go through one by one, because the second stage puts all
-proposals of a batch into one matrix product, whose last bits depend on its size.
+is the anchor it grew from, so that runs can be joined. Images are detected and traced one by one, because the second
+stage puts all proposals of a batch into one matrix product, whose last bits depend on its size; for the losses, they go
+through the first stage together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ class First:
     deltas: Tensor
     levels: list[int]
     size: tuple[int, int]
-    targets: list[Target] | None
+    target: Target | None
 
 
 class RCNNDetector(TorchvisionDetector):
@@ -72,11 +73,12 @@ class RCNNDetector(TorchvisionDetector):
     def _detect(self, images: list[Tensor]) -> list[Detections]:
         return [found for image in images for found in super(RCNNDetector, self)._detect([image])]
 
-    def _first(self, image: Tensor, targets: list[Target] | None = None) -> First:
+    def _first(self, images: list[Tensor], targets: list[Target] | None = None) -> list[First]:
+        """Each of ``images`` (all of one size) after the RPN's head, which sees them together."""
         from torchvision.models.detection.rpn import concat_box_prediction_layers
 
         module, rpn = self.module, self.module.rpn
-        batch, targets = module.transform([image], targets)
+        batch, targets = module.transform(images, targets)
         features = features_of(module, batch.tensors)
         maps = list(features.values())
         objectness, deltas = rpn.head(maps)
@@ -84,7 +86,19 @@ class RCNNDetector(TorchvisionDetector):
         levels = [level[0].numel() for level in objectness]
         objectness, deltas = concat_box_prediction_layers(objectness, deltas)
         boxes = rpn.box_coder.decode(deltas.detach(), anchors).view(-1, 4)
-        return First(features, anchors[0], boxes, objectness.flatten(), deltas, levels, batch.image_sizes[0], targets)
+        # split, not unbind: of a batch of one, torch 2.13's batch norms misread the strides of what unbind passes back
+        each = zip(
+            zip(*(torch.split(level, 1) for level in maps), strict=True),
+            anchors,
+            *(torch.split(every, len(anchors[0])) for every in (boxes, objectness.flatten(), deltas)),
+            batch.image_sizes,
+            [None] * len(images) if targets is None else targets,
+            strict=True,
+        )
+        return [
+            First(dict(zip(features, own, strict=True)), anchor, box, score, delta, levels, size, target)
+            for own, anchor, box, score, delta, size, target in each
+        ]
 
     def _second(self, first: First, proposals: Tensor) -> tuple[Tensor, Tensor]:
         """Class logits ``[P, C + 1]`` and box deltas ``[P, (C + 1) * 4]`` of ``proposals`` ``[P, 4]``."""
@@ -108,7 +122,7 @@ class RCNNDetector(TorchvisionDetector):
 
         heads, original = self.module.roi_heads, image.shape[-2:]
         with self._settled():
-            first = self._first(image)
+            (first,) = self._first([image])
             anchored, proposals = self._proposed(first, original)
             logits, deltas = self._second(first, proposals)
             boxes = heads.box_coder.decode(deltas, [proposals]).view(*logits.shape, 4)
@@ -179,31 +193,30 @@ class RCNNDetector(TorchvisionDetector):
     # Losses.
 
     def _image_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> tuple[Tensor, Tensor]:
-        pairs = [self._loss(image, target) for image, target in zip(images, self._targets(truths), strict=True)]
+        with self._settled():
+            pairs = [self._loss(first) for first in self._first(images, self._targets(truths))]
         return torch.stack([cls for cls, _ in pairs]), torch.stack([loc for _, loc in pairs])
 
-    def _loss(self, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+    def _loss(self, first: First) -> tuple[Tensor, Tensor]:
         """The expectation of torchvision's training losses over its random sampling; proposals are held fixed."""
         rpn, heads = self.module.rpn, self.module.roi_heads
-        with self._settled():
-            first = self._first(image, [target])
-            assert first.targets is not None
-            labels, matched = rpn.assign_targets_to_anchors([first.anchors], first.targets)
-            weight = expected_shares(labels[0], rpn.fg_bg_sampler, image.dtype)
-            wanted = rpn.box_coder.encode(matched, [first.anchors])[0]
-            positive = torch.where(labels[0] >= 1)[0]
-            objectness = F.binary_cross_entropy_with_logits(
-                first.objectness, labels[0].clamp(min=0).to(first.objectness.dtype), reduction="none"
-            )
-            classification = (weight * objectness).sum()
-            localisation = _box_loss(first.deltas[positive], wanted[positive], weight[positive])
+        assert first.target is not None
+        boxes, classes = first.target["boxes"], first.target["labels"]
+        labels, matched = rpn.assign_targets_to_anchors([first.anchors], [first.target])
+        weight = expected_shares(labels[0], rpn.fg_bg_sampler, self.dtype)
+        wanted = rpn.box_coder.encode(matched, [first.anchors])[0]
+        positive = torch.where(labels[0] >= 1)[0]
+        objectness = F.binary_cross_entropy_with_logits(
+            first.objectness, labels[0].clamp(min=0).to(first.objectness.dtype), reduction="none"
+        )
+        classification = (weight * objectness).sum()
+        localisation = _box_loss(first.deltas[positive], wanted[positive], weight[positive])
 
-            boxes = first.targets[0]["boxes"]
-            proposals, _ = rpn.filter_proposals(first.boxes[None], first.objectness, [first.size], first.levels)
-            proposals = heads.add_gt_proposals(proposals, [boxes])
-            matches, labels = heads.assign_targets_to_proposals(proposals, [boxes], [first.targets[0]["labels"]])
-            logits, deltas = self._second(first, proposals[0])
-        weight = expected_shares(labels[0], heads.fg_bg_sampler, image.dtype)
+        proposals, _ = rpn.filter_proposals(first.boxes[None], first.objectness, [first.size], first.levels)
+        proposals = heads.add_gt_proposals(proposals, [boxes])
+        matches, labels = heads.assign_targets_to_proposals(proposals, [boxes], [classes])
+        logits, deltas = self._second(first, proposals[0])
+        weight = expected_shares(labels[0], heads.fg_bg_sampler, self.dtype)
         each = F.cross_entropy(logits, labels[0].clamp(min=0), reduction="none")
         classification = classification + (weight * each).sum()
         positive = torch.where(labels[0] >= 1)[0]
