@@ -9,7 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import misdetect as md  # noqa: E402
+from misdetect.detections import Detections  # noqa: E402
 from misdetect.errors import BadData, BadSpec, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.studies.harden.lessons import Lessons  # noqa: E402
+from misdetect.studies.harden.watch import Pictures  # noqa: E402
+from misdetect.training.measure import measure_on  # noqa: E402
 
 PHOTOS = "rooms:train,count=16"
 SMALL = {
@@ -114,6 +118,47 @@ def test_the_same_call_again_changes_nothing_and_another_recipe_is_refused(harde
         md.harden("zoo:retinanet", PHOTOS, **how)
     with pytest.raises(RunMismatch, match="holds something else"):
         md.harden("zoo:ssd", PHOTOS, **how | {"out": hardened.path.parent})
+
+
+def test_synthetic_images_are_annotated_as_their_photos_and_the_inserted_object_as_asked(campaign: Path) -> None:
+    run = md.open(campaign)
+    lessons = Lessons.of(run.directory, run.data, run.data)
+    asked = run.query("SELECT count(*) AS n FROM rows WHERE phase = 'insertion' AND failed IS NOT NULL")["n"][0].as_py()
+    plain, open_, taught = (lessons.images("any", inserted) for inserted in ("unlabelled", "ignored", "labelled"))
+    assert len(plain) == len(open_) == len(taught) == asked
+    assert len(lessons.images("all", "unlabelled")) == run.document["failing_insertions"]
+    row = run.query('SELECT x, y, width, height, label FROM rows WHERE "case" = $1', [plain[3].id]).to_pylist()[0]
+    box = [row["x"], row["y"], row["x"] + row["width"], row["y"] + row["height"]]
+    for data, crowd in ((open_, True), (taught, False)):
+        truth = data[3].truth
+        assert len(truth) == len(plain[3].truth) + 1
+        assert truth.boxes[-1].tolist() == box
+        assert run.data.names[truth.labels[-1]] == row["label"]
+        assert bool(truth.crowd[-1]) == crowd
+        assert not truth.crowd[:-1].any()
+    photo = run.query("SELECT image FROM rows WHERE phase = 'insertion' LIMIT 1")["image"][0].as_py()
+    some = Lessons(run.directory, run.data, frozenset({photo}))  # photos that are set aside teach nothing
+    assert 0 < len(some.images("any", "unlabelled")) < asked
+
+
+def test_what_is_detected_on_an_inserted_object_is_not_wrong(campaign: Path) -> None:
+    """A detector that finds exactly what is annotated, and the inserted object: with that one ignored it is perfect."""
+    run = md.open(campaign)
+    lessons = Lessons.of(run.directory, run.data, run.data)
+    names = run.data.names
+    taught = Pictures(lessons.images("any", "labelled"), names)
+    answers = iter([Detections(t.boxes, np.linspace(0.9, 0.5, len(t))[::-1], t.labels) for t in taught.truths] * 2)
+
+    class Knows:
+        def __init__(self) -> None:
+            self.names = names
+
+        def detect(self, images):
+            return [next(answers) for _ in images]
+
+    open_, plain = (Pictures(lessons.images("any", how), names) for how in ("ignored", "unlabelled"))
+    assert measure_on(Knows(), open_.images, open_.truths)["AP50"] == 1
+    assert measure_on(Knows(), plain.images, plain.truths)["AP50"] < 1  # scored highest, and wrong
 
 
 class Enough(BaseException):

@@ -192,7 +192,7 @@ class _Hardener:
             rounds, kept = [self._round(1, check, {ADVERSARIAL: self._attacked()}, before)], 0
         else:
             first = self._campaign(self.given, self.split.held_out, self.out / "held-out" / FUZZ)
-            made = Lessons.of(first.directory, first.data, first.data).images("any", "labelled")
+            made = Lessons.of(first.directory, first.data, first.data).images("any", "ignored")
             names = self.subject.names
             check = Watched(self._pictures(self.split.held_out), edited=Pictures(made, names))
             rounds, kept = self._rounds(self.lessons, first, check, before)
@@ -329,7 +329,7 @@ class _Hardener:
         found = {name: scores[name] for name in ("AP", "AP50")}
         if FUZZ in before:
             run = before[FUZZ]
-            edited = Pictures(Lessons.of(run.directory, run.data, run.data).images("any", "labelled"), photos.names)
+            edited = Pictures(Lessons.of(run.directory, run.data, run.data).images("any", "ignored"), photos.names)
             found[EDITED] = measure_on(self.subject, edited.images, edited.truths)["AP50"]
         write_atomically(path, (json.dumps(found) + "\n").encode())
         return found

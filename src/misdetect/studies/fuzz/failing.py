@@ -22,7 +22,8 @@ from misdetect.studies.fuzz.results import Campaign, Order, Row, order
 from misdetect.studies.fuzz.rows import Insertion
 
 Which = Literal["attributable", "all", "any"]
-Inserted = Literal["unlabelled", "labelled"]
+Inserted = Literal["unlabelled", "labelled", "ignored"]
+"""Ignored: as a crowd, which is neither to be found nor wrong."""
 Hidden = Literal["drop", "mark", "keep"]
 HIDDEN = 0.9
 """Share of an annotation's own pixels under the inserted object, above which it counts as hidden."""
@@ -116,8 +117,9 @@ class FailingImages:
             truth = truth[~hides]
         elif self._hidden == "mark":
             truth = replace(truth, crowd=np.asarray(truth.crowd) | hides)
-        if self._inserted == "labelled" and row["label"] in self._data.names:
-            truth = _with(truth, insertion, self._data.names.index(row["label"]))
+        if self._inserted != "unlabelled" and row["label"] in self._data.names:
+            label, crowd = self._data.names.index(row["label"]), self._inserted == "ignored"
+            truth = _with(truth, insertion, label, crowd)
         name, picture = f"fuzz-{row['case_index']:06d}.png", _Drawn(self._bench.picture(insertion))
         return Sample(row["case"], picture, truth, background.width, background.height, i + 1, name)
 
@@ -150,7 +152,7 @@ def failing_images(
     return FailingImages(run, data, which, inserted, hidden).dataset()
 
 
-def _with(truth: Truth, insertion: Insertion, label: int) -> Truth:
+def _with(truth: Truth, insertion: Insertion, label: int, crowd: bool) -> Truth:
     """``truth`` and the inserted object; masks and states, which it has none of, are left out."""
     assert truth.ids is not None
     assert truth.crowd is not None
@@ -160,6 +162,6 @@ def _with(truth: Truth, insertion: Insertion, label: int) -> Truth:
         [*truth.boxes.tolist(), list(map(float, insertion.box))],  # type: ignore[arg-type]
         [*truth.labels.tolist(), label],  # type: ignore[arg-type]
         [*truth.ids.tolist(), int(truth.ids.max(initial=0)) + 1],  # type: ignore[arg-type]
-        [*truth.crowd.tolist(), False],  # type: ignore[arg-type]
+        [*truth.crowd.tolist(), crowd],  # type: ignore[arg-type]
         [*truth.areas.tolist(), float(width * height)],  # type: ignore[arg-type]
     )

@@ -207,7 +207,7 @@ def _summed(repair: Mapping[str, Document], fate: str) -> Document:
     }
 
 
-_NAMES = {"AP": "AP", "AP50": "AP50", "robust_AP50": "AP50 under attack", "fuzz_failure_rate": "insertions that fail"}
+_NAMES = {"AP": "AP", "AP50": "AP50", "robust_AP50": "AP50 under attack", "fuzz_failure_rate": "Insertions that fail"}
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, cast, get_args
 from misdetect.engine import Progress
 from misdetect.errors import BadSpec
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings, Share
-from misdetect.studies.fuzz.failing import Inserted
 from misdetect.studies.harden.adversarial import How
 
 FAILURES, ADVERSARIAL = "failures", "adversarial"
@@ -27,7 +26,7 @@ class HardenSettings(Settings):
     """Data to stop by. By default val of rooms and bikes; of other data a tenth that is not trained on."""
     test: Annotated[str | None, _WHAT] = None
     """Data of the final numbers. By default test of rooms and bikes; of other data another tenth."""
-    inserted: Annotated[Inserted, _EDITS] = "unlabelled"
+    inserted: Annotated[Literal["unlabelled", "labelled"], _EDITS] = "unlabelled"
     """Whether the inserted object is taught too; paper 4 leaves it out."""
     share: Annotated[Share, _EDITS] = 0.5
     """Of each batch from the synthetic images; paper 4 has as many of them as photos."""

@@ -4,7 +4,7 @@ The final numbers are of other photos, see ``api.harden``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +13,10 @@ import torch
 
 from misdetect.data.dataset import Dataset
 from misdetect.detections import Truth
+from misdetect.labels import Joined
 from misdetect.picture import Pixels, digest
 from misdetect.protocols import Detector
 from misdetect.studies.harden.adversarial import Adversarial
-from misdetect.training.batches import DatasetBatches
 from misdetect.training.measure import measure_on
 
 ROBUST, EDITED = "robust_AP50", "edited_AP50"
@@ -28,16 +28,23 @@ class Pictures:
     """The images of ``data`` in memory, with what a detector of the classes ``names`` shall find in them."""
 
     def __init__(self, data: Dataset, names: Sequence[str]) -> None:
-        self._batches, self._count, self.names = DatasetBatches(data, names), len(data), tuple(names)
+        self.data, self.names = data, tuple(names)
+        self._label = Joined.of(self.names, data.names, "the detector", data.spec).to_detector
 
     @property
     def fingerprint(self) -> str:
         """A hash of the images and of the classes."""
-        return digest(self._batches.fingerprint)
+        return digest(self.data.fingerprint, self.data.limited_to, self.data.part, self.names)
 
     @cached_property
     def _read(self) -> list[tuple[Pixels, Truth]]:
-        return [self._batches.read(i) for i in range(self._count)]
+        return [(sample.image, self._truth(sample.truth)) for sample in self.data]
+
+    def _truth(self, truth: Truth) -> Truth:
+        """In the detector's labels; crowds stay, since what is detected there is not wrong."""
+        labels = self._label[truth.labels] if len(truth) else truth.labels
+        keep = truth.present & (labels >= 0)
+        return replace(truth[keep], labels=labels[keep], masks=None)
 
     @property
     def images(self) -> list[Pixels]:
@@ -86,5 +93,5 @@ class Watched:
         images = [image.astype(np.float32) for image in self.photos.images]
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            made, _ = attack(detector, images, self.photos.truths, 0)
+            made, _ = attack(detector, images, [truth[~np.asarray(truth.crowd)] for truth in self.photos.truths], 0)
         return [np.rint(image).astype(np.uint8) for image in made]
