@@ -50,6 +50,8 @@ def show(console: Console, document: Document) -> None:
         _show_confusion(console, document, names)
     else:
         console.print(_numbers(document, names))
+        if document["study"] == "score":
+            _show_precision(console, document, names[0])
     for path in document["pictures"]:
         console.print(Text(f"Picture: {path}"))
 
@@ -186,6 +188,25 @@ def _numbers(document: Document, names: list[str]) -> Table:
     for name, entries in document["numbers"].items():
         table.add_row(Text(name), *(_number(entry) for entry in entries))
     return table
+
+
+def _show_precision(console: Console, document: Document, first: str) -> None:
+    """How AP differs from that of the ``first`` run, and of which classes it certainly does."""
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    others = [each for each in document.get("differences", ()) if each["first"] == first]
+    if not others:
+        return
+    names = [each["second"] for each in others]
+    title = f"Points of AP, more (+) or fewer (-) than {first}; * the interval excludes 0"
+    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
+    for key in ("AP", "AP50", "AP75"):
+        table.add_row(key, *(_change(each[key]) for each in others))
+    for label in others[0]["by_class"]:
+        changes = [each["by_class"].get(label, {}).get("AP") for each in others]
+        if any(change is not None and change["certain"] for change in changes):
+            table.add_row(Text(f"AP of {label}"), *(_change(change) for change in changes))
+    console.print(table)
 
 
 def _number(entry: Any) -> str:
