@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from misdetect.api import Run, attack, confusion, detect, doctor, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
+    from misdetect.api.check import check
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
     from misdetect.api.export import export
@@ -33,6 +34,7 @@ _WHERE = {
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
     "attack": "misdetect.api",
+    "check": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
     "confusion": "misdetect.api",
@@ -58,6 +60,7 @@ __all__ = [
     "Run",
     "Truth",
     "attack",
+    "check",
     "checkup",
     "compare",
     "confusion",

@@ -3,6 +3,7 @@
 The command line parses options, calls one of these, and shows its document; nothing can be done there only.
 """
 
+from misdetect.api.check import check
 from misdetect.api.checkup import Checkup, checkup
 from misdetect.api.compare import Comparison, compare
 from misdetect.api.export import export
@@ -17,6 +18,7 @@ __all__ = [
     "Comparison",
     "Run",
     "attack",
+    "check",
     "checkup",
     "compare",
     "confusion",

@@ -6,13 +6,14 @@ checkup goes on with the same plan, and ends with the same rows.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
+from misdetect import gates
 from misdetect.api.run import Place, Run
 from misdetect.api.score import score
 from misdetect.api.studies import (
@@ -112,6 +113,10 @@ class Checkup:
     def report(self) -> Path:
         """The page of all of it."""
         return self.path / REPORT
+
+    def check(self, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+        """Judge what was found by the gates ``fail_if``, such as "scan.affected[0.5] > 10"; see ``misdetect.check``."""
+        return gates.check(self.document, fail_if)
 
     def __repr__(self) -> str:
         said = [f"  {each['sentence']} {each['advice']}" for each in self.document["findings"][:5]]

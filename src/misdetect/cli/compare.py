@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.api import compare as side_by_side
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed
-from misdetect.cli.shell import Document, plain_table, present, tell
+from misdetect.cli.shell import Document, plain_table, tell
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
 from misdetect.report.comparison import CompareSettings, check_folder
@@ -23,7 +24,8 @@ _OUT = Annotated[
 ]
 
 
-def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> None:
+def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given, comparing=True)
     if out is not None:
         check_folder(out)
     if len(runs) < 2:
@@ -33,11 +35,13 @@ def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         document["pictures"] = [str(path) for path in found.figures(out)]
+    document = gates.judge(document)
+    if out is not None:
         text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
         write_atomically(out / "compare.json", text.encode())
     for note in document["notes"]:
         tell(f"note: {note}")
-    present(document, json, show)
+    return gates.conclude(document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -239,5 +243,6 @@ compare = signed(
         inspect.Parameter("runs", inspect.Parameter.VAR_POSITIONAL, annotation=_RUNS),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OUT),
         *options(CompareSettings),
+        *gate_options(),
     ],
 )

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
+from misdetect.cli.gates import Gates, gate_options
+from misdetect.cli.shell import Show, json_option, remarks, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -89,22 +90,22 @@ def study_verb(
     run: Callable[..., Run],
     settings: type[Settings],
     show: Show,
-    gate: Callable[[Document], int] = lambda document: 0,
     **defaults: Any,
 ) -> Callable[..., int]:
-    """The verb of a study: its options, one call, and how its document is shown; ``gate`` is its exit code."""
+    """The verb of a study: its options, one call, and how its document is shown; gates decide its exit code."""
 
     def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
+        gates = Gates.of(given)
         with watching(run.__name__) as progress:
             found = run(detector, data, progress=progress, **values(settings, given))
-        finish(found, json, show, given.get("pictures", 0))
-        return gate(found.document)
+        return finish(found, json, show, gates, given.get("pictures", 0))
 
     own = [
         inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
         inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
     ]
-    return signed(verb, run.__name__, inspect.getdoc(settings) or "", [*own, *options(settings, **defaults)])
+    every = [*own, *options(settings, **defaults), *gate_options()]
+    return signed(verb, run.__name__, inspect.getdoc(settings) or "", every)
 
 
 def signed(
@@ -123,11 +124,11 @@ def signed(
     return filled
 
 
-def finish(run: Run, as_json: bool, show: Show, pictures: int = 0) -> None:
-    """Draw the figures of ``run``, say what a reader has to know, and present its document."""
+def finish(run: Run, as_json: bool, show: Show, gates: Gates, pictures: int = 0) -> int:
+    """Draw the figures of ``run``, say what a reader has to know, present its document, and return the exit code."""
     drawn = run.figures(pictures) if pictures and run.document["finished"] else []
     document = {**run.document, "out": str(run.path), "pictures": [str(path) for path in drawn]}
     if run.outcome is not None:
         document |= run.outcome.document()
         remarks(run.outcome, document)
-    present(document, as_json, show)
+    return gates.conclude(document, as_json, show)

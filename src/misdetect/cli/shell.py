@@ -75,6 +75,11 @@ def tell(sentence: str, head: str = "") -> None:
         _silence(sys.stderr)
 
 
+def complain(sentence: str) -> None:
+    """Say on stderr what went wrong."""
+    tell(sentence, "misdetect: ")
+
+
 def _console(*, stderr: bool = False, file: TextIO | None = None) -> Console:
     """Plain where ``NO_COLOR`` is set: Rich alone would leave out colours but not bold."""
     system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
@@ -170,7 +175,7 @@ def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
             return code
         except OSError as error:
             sentence = f"{error.filename}: {error.strerror}; {sentence}"
-    tell(sentence, "misdetect: ")
+    complain(sentence)
     return code
 
 
