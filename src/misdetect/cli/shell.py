@@ -80,6 +80,14 @@ def complain(sentence: str) -> None:
     tell(sentence, "misdetect: ")
 
 
+def annotate(title: str, sentence: str) -> None:
+    """Mark ``sentence`` as an error on the page of a run of GitHub's, which reads such lines on stderr too."""
+    told, name = printable(sentence).replace("%", "%25"), printable(title).replace("%", "%25")  # neither has line ends
+    name = name.replace(":", "%3A").replace(",", "%2C")
+    with contextlib.suppress(OSError):
+        print(f"::error title={name}::{told}", file=sys.stderr, flush=True)
+
+
 def _console(*, stderr: bool = False, file: TextIO | None = None) -> Console:
     """Plain where ``NO_COLOR`` is set: Rich alone would leave out colours but not bold."""
     system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"

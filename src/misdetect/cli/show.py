@@ -9,16 +9,21 @@ from rich.console import Console
 from rich.text import Text
 
 from misdetect.api import open_run
-from misdetect.cli.gates import FailIf, Gates
+from misdetect.cli.gates import FailIf, Gates, JUnit
 from misdetect.cli.shell import Document, Json, Show
 from misdetect.labels import told
 
 
 def show(
-    run: Annotated[Path, Parameter(help="Run directory.")], /, *, fail_if: FailIf = None, json: Json = False
+    run: Annotated[Path, Parameter(help="Run directory.")],
+    /,
+    *,
+    fail_if: FailIf = None,
+    junit: JUnit = None,
+    json: Json = False,
 ) -> int:
     """The document of a run again, from its directory alone."""
-    gates = Gates.of({"fail_if": fail_if})
+    gates = Gates.of({"fail_if": fail_if, "junit": junit})
     opened = open_run(run)
 
     def drawn(console: Console, document: Document) -> None:
