@@ -134,7 +134,7 @@ class _Patient:
         self.runs: dict[str, Run] = {}
         self.skipped: list[dict[str, str]] = []
         self.spent = False
-        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache, "progress": how.progress}
+        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache}
 
     def ask(self, name: str, study: Callable[..., Run], **settings: Any) -> None:
         """Run ``study`` into a folder of its name, unless a budget has ended before."""
@@ -142,7 +142,8 @@ class _Patient:
             self.skip(name, "the budget was spent before; a larger one goes on.")
             return
         try:
-            run = study(self.model, self.source, out=self.out / name, **self.common, **settings)
+            common = {**self.common, "progress": _named(self.how.progress, name)}
+            run = study(self.model, self.source, out=self.out / name, **common, **settings)
         except MisdetectError as error:
             if name == "detect":  # what cannot be asked at all cannot be checked
                 raise
@@ -156,6 +157,13 @@ class _Patient:
 
     def skip(self, name: str, why: str) -> None:
         self.skipped.append({"study": name, "why": why})
+
+
+def _named(progress: Progress | None, study: str) -> Progress | None:
+    """``progress``, which is also told which study it is of."""
+    if progress is None:
+        return None
+    return lambda done, total, counts: progress(done, total, {**counts, "study": study})
 
 
 def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[DetectorLike, DataLike, P], Checkup]:

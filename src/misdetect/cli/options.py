@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
 from misdetect.cli.gates import Gates, gate_options
-from misdetect.cli.shell import Show, json_option, remarks, watching, whole_number
+from misdetect.cli.shell import Show, remarks, shell_options, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -111,16 +111,15 @@ def study_verb(
 def signed(
     verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
 ) -> Callable[..., int]:
-    """``verb`` with a name, a help text, and ``parameters`` and ``--json`` as options."""
-    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_option())
+    """``verb`` with a name, a help text, and as options ``parameters``, ``--json`` and ``--quiet``."""
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
 
-    def filled(*args: Any, **given: Any) -> int:  # only what is on the command line is handed over
+    def filled(*args: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
         return verb(*args, **{**defaults, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}
-    filled.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
+    filled.__signature__ = inspect.Signature([*parameters, *shell_options()])  # type: ignore[attr-defined]
     return filled
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from misdetect.api import open_run
 from misdetect.cli.gates import FailIf, Gates, JUnit
-from misdetect.cli.shell import Document, Json, Show
+from misdetect.cli.shell import Document, Json, Quiet, Show
 from misdetect.labels import told
 
 
@@ -20,6 +20,7 @@ def show(
     *,
     fail_if: FailIf = None,
     junit: JUnit = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """The document of a run again, from its directory alone."""
