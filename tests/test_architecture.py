@@ -8,7 +8,7 @@ import pytest
 import misdetect
 
 ROOT = Path(misdetect.__file__).parent
-DOORS = ("__init__.py", "__main__.py")
+DOORS = ("__init__.py", "__main__.py", "pytest_plugin.py")
 ORDER = (
     "nouns",
     "data",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from misdetect.api import Run, attack, confusion, detect, doctor, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
     from misdetect.api import open_run as open
+    from misdetect.api.asserts import assert_no_hallucination, assert_score, assert_stable
+    from misdetect.api.check import check
     from misdetect.api.checkup import checkup
     from misdetect.api.compare import compare
     from misdetect.api.export import export
@@ -32,7 +34,11 @@ _WHERE = {
     "MisdetectError": "misdetect.errors",
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
+    "assert_no_hallucination": "misdetect.api",
+    "assert_score": "misdetect.api",
+    "assert_stable": "misdetect.api",
     "attack": "misdetect.api",
+    "check": "misdetect.api",
     "checkup": "misdetect.api",
     "compare": "misdetect.api",
     "confusion": "misdetect.api",
@@ -57,7 +63,11 @@ __all__ = [
     "MisdetectError",
     "Run",
     "Truth",
+    "assert_no_hallucination",
+    "assert_score",
+    "assert_stable",
     "attack",
+    "check",
     "checkup",
     "compare",
     "confusion",

@@ -19,6 +19,12 @@ class MisdetectError(Exception):
         return {cls.kind}.union(*(derived.kinds() for derived in cls.__subclasses__()))
 
 
+class BadGate(MisdetectError, ValueError):
+    """A gate (``--fail-if``) cannot be read or judged: no such key, nothing measured. See docs/ci.md."""
+
+    kind = "bad-gate"
+
+
 class BadArray(MisdetectError, ValueError):
     """An array has the wrong shape, type or values. Compare it with the shape in the message."""
 

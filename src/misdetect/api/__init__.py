@@ -3,6 +3,8 @@
 The command line parses options, calls one of these, and shows its document; nothing can be done there only.
 """
 
+from misdetect.api.asserts import assert_no_hallucination, assert_score, assert_stable
+from misdetect.api.check import check
 from misdetect.api.checkup import Checkup, checkup
 from misdetect.api.compare import Comparison, compare
 from misdetect.api.export import export
@@ -16,7 +18,11 @@ __all__ = [
     "Checkup",
     "Comparison",
     "Run",
+    "assert_no_hallucination",
+    "assert_score",
+    "assert_stable",
     "attack",
+    "check",
     "checkup",
     "compare",
     "confusion",

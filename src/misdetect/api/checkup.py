@@ -6,13 +6,14 @@ checkup goes on with the same plan, and ends with the same rows.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, cast
 
+from misdetect import gates
 from misdetect.api.run import Place, Run
 from misdetect.api.score import score
 from misdetect.api.studies import (
@@ -113,6 +114,10 @@ class Checkup:
         """The page of all of it."""
         return self.path / REPORT
 
+    def check(self, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+        """Judge what was found by the gates ``fail_if``, such as "scan.affected[0.5] > 10"; see ``misdetect.check``."""
+        return gates.check(self.document, fail_if)
+
     def __repr__(self) -> str:
         said = [f"  {each['sentence']} {each['advice']}" for each in self.document["findings"][:5]]
         return "\n".join([f"checkup -> {self.path}", *(said or ["  Nothing is wrong that could be found."])])
@@ -129,7 +134,7 @@ class _Patient:
         self.runs: dict[str, Run] = {}
         self.skipped: list[dict[str, str]] = []
         self.spent = False
-        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache, "progress": how.progress}
+        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache}
 
     def ask(self, name: str, study: Callable[..., Run], **settings: Any) -> None:
         """Run ``study`` into a folder of its name, unless a budget has ended before."""
@@ -137,7 +142,8 @@ class _Patient:
             self.skip(name, "the budget was spent before; a larger one goes on.")
             return
         try:
-            run = study(self.model, self.source, out=self.out / name, **self.common, **settings)
+            common = {**self.common, "progress": _named(self.how.progress, name)}
+            run = study(self.model, self.source, out=self.out / name, **common, **settings)
         except MisdetectError as error:
             if name == "detect":  # what cannot be asked at all cannot be checked
                 raise
@@ -151,6 +157,13 @@ class _Patient:
 
     def skip(self, name: str, why: str) -> None:
         self.skipped.append({"study": name, "why": why})
+
+
+def _named(progress: Progress | None, study: str) -> Progress | None:
+    """``progress``, which is also told which study it is of."""
+    if progress is None:
+        return None
+    return lambda done, total, counts: progress(done, total, {**counts, "study": study})
 
 
 def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[DetectorLike, DataLike, P], Checkup]:

@@ -1,10 +1,11 @@
 """``compare``: finished runs of one study side by side."""
 
 import html
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from misdetect import report
+from misdetect import gates, report
 from misdetect.api.run import Run
 from misdetect.report import comparison
 from misdetect.studies.contract import Document
@@ -24,6 +25,10 @@ class Comparison:
     def figures(self, folder: Path | str) -> list[Path]:
         """Draw what can be drawn of the comparison into ``folder``, and return the files."""
         return report.draw_comparison(self.document, Path(folder))
+
+    def check(self, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+        """Judge the differences by the gates ``fail_if``, such as "AP falls by 0.01"; see ``misdetect.check``."""
+        return gates.check(self.document, fail_if)
 
     @property
     def _names(self) -> list[str]:

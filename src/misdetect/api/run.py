@@ -3,14 +3,14 @@
 import html
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
 
-from misdetect import report
+from misdetect import gates, report
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import reach
@@ -73,6 +73,10 @@ class Run:
     def sentences(self) -> list[str]:
         """What was found, in words, the most important first."""
         return kind_of(self.study).sentences(self.document)
+
+    def check(self, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+        """Judge what was found by the gates ``fail_if``, such as "miss_rate > 0.2"; see ``misdetect.check``."""
+        return gates.check(self.document, fail_if)
 
     def rows(self) -> pa.Table:
         """All rows in the order of cases; ``.to_pandas()`` makes a data frame of them."""

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError
 
 from misdetect.cli.interruption import Interrupted, Signals
-from misdetect.cli.shell import document_console, fail, stdout_kept
+from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
 from misdetect.detectors.catalogue import extra_of
 from misdetect.errors import MisdetectError, MissingExtra
 
@@ -117,7 +117,7 @@ def main() -> None:
     code = 0
     try:
         signals.heed()
-        with stdout_kept():
+        with stdout_kept(), hushed("--quiet" in sys.argv):
             code = _outcome(as_json)
     except Interrupted as late:  # between what was done and this line
         code = code or late.code

@@ -8,21 +8,23 @@ from rich.text import Text
 
 from misdetect.api import checkup as run
 from misdetect.api.checkup import CheckupSettings
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, plain_table, present, remarks, watching
+from misdetect.cli.shell import Document, plain_table, remarks, watching
 from misdetect.studies.contract import kind_of
 
 _DETECTOR, _DATA = "zoo:yolox", "rooms:val"
 _TOP = 5
 
 
-def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False, **given: Any) -> None:
+def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given)
     with watching("checkup") as progress:
         found = run(detector, data, progress=progress, **given)
     for each in found.runs.values():
         if each.outcome is not None:
             remarks(each.outcome, {"failures": each.document["failures"]})
-    present(found.document, json, show)
+    return gates.conclude(found.document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -52,5 +54,6 @@ checkup = signed(
         inspect.Parameter("detector", _KEYWORD, default=_DETECTOR, annotation=DetectorSpec),
         inspect.Parameter("data", _KEYWORD, default=_DATA, annotation=DataSpec),
         *options(CheckupSettings),
+        *gate_options(),
     ],
 )

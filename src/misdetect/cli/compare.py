@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.api import compare as side_by_side
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed
-from misdetect.cli.shell import Document, plain_table, present, tell
+from misdetect.cli.shell import Document, plain_table, tell
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
 from misdetect.report.comparison import CompareSettings, check_folder
@@ -23,7 +24,8 @@ _OUT = Annotated[
 ]
 
 
-def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> None:
+def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given, comparing=True)
     if out is not None:
         check_folder(out)
     if len(runs) < 2:
@@ -33,11 +35,13 @@ def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         document["pictures"] = [str(path) for path in found.figures(out)]
+    document = gates.judge(document)
+    if out is not None:
         text = json_format.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
         write_atomically(out / "compare.json", text.encode())
     for note in document["notes"]:
         tell(f"note: {note}")
-    present(document, json, show)
+    return gates.conclude(document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -50,6 +54,8 @@ def show(console: Console, document: Document) -> None:
         _show_confusion(console, document, names)
     else:
         console.print(_numbers(document, names))
+        if document["study"] == "score":
+            _show_precision(console, document, names[0])
     for path in document["pictures"]:
         console.print(Text(f"Picture: {path}"))
 
@@ -188,6 +194,25 @@ def _numbers(document: Document, names: list[str]) -> Table:
     return table
 
 
+def _show_precision(console: Console, document: Document, first: str) -> None:
+    """How AP differs from that of the ``first`` run, and of which classes it certainly does."""
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    others = [each for each in document.get("differences", ()) if each["first"] == first]
+    if not others:
+        return
+    names = [each["second"] for each in others]
+    title = f"Points of AP, more (+) or fewer (-) than {first}; * the interval excludes 0"
+    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
+    for key in ("AP", "AP50", "AP75"):
+        table.add_row(key, *(_change(each[key]) for each in others))
+    for label in others[0]["by_class"]:
+        changes = [each["by_class"].get(label, {}).get("AP") for each in others]
+        if any(change is not None and change["certain"] for change in changes):
+            table.add_row(Text(f"AP of {label}"), *(_change(change) for change in changes))
+    console.print(table)
+
+
 def _number(entry: Any) -> str:
     if entry is None or entry["value"] is None:
         return "–"
@@ -218,5 +243,6 @@ compare = signed(
         inspect.Parameter("runs", inspect.Parameter.VAR_POSITIONAL, annotation=_RUNS),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OUT),
         *options(CompareSettings),
+        *gate_options(),
     ],
 )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from misdetect.cli.shell import Document, Json, messages, present, whole_number
+from misdetect.cli.shell import Document, Json, Quiet, is_quiet, messages, present, whole_number
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.export import export_coco
@@ -33,6 +33,7 @@ def data(
     masks: Annotated[bool, Parameter(negative=(), help="Also decode and check every mask.")] = False,
     strict: Annotated[bool, Parameter(negative=(), help="End with exit code 1 if anything is wrong.")] = False,
     out: Annotated[Path | None, Parameter(help="Write the data as COCO to this new folder.")] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Print what is in a data set and what is wrong with it; with --out, export it to COCO."""
@@ -40,7 +41,7 @@ def data(
     document = inspect(dataset, masks=masks)
     if out is not None:
         console = messages()
-        console.quiet = not console.is_terminal
+        console.quiet = is_quiet() or not console.is_terminal
         with console.status("exporting") as status:
             total = len(dataset)
             written = export_coco(dataset, out, progress=lambda n: status.update(f"exporting {n} of {total} images"))

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from misdetect.api import detect as run
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, present, remarks, tell, unfinished, watching
+from misdetect.cli.shell import Document, remarks, tell, unfinished, watching
 from misdetect.engine.store import DAMAGED
 from misdetect.files import check_writable
 from misdetect.studies.contract import budget_file
@@ -23,7 +24,8 @@ Interrupted or killed, the same command goes on where it stopped: what is finish
 """
 
 
-def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given: Any) -> None:
+def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given)
     check_writable(out)
     partial = out.with_name(out.name + ".partial")
     with watching("detect") as progress:
@@ -41,7 +43,7 @@ def _detect(detector: str, data: str, *, out: Path, json: bool = False, **given:
         document["detections"] = len(records)
         if without:
             tell(f"note: {without} detections of classes that the data does not have were left out.")
-    present(document, json, show)
+    return gates.conclude(document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -67,5 +69,6 @@ detect = signed(
         inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=_OUT),
         *(option for option in options(DetectSettings) if option.name != "out"),
+        *gate_options(),
     ],
 )

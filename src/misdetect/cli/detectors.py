@@ -4,12 +4,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, present
+from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.detectors.catalogue import catalogue
 from misdetect.detectors.onnx.decoders import DECODERS
 
 
-def detectors(*, json: Json = False) -> None:
+def detectors(*, quiet: Quiet = False, json: Json = False) -> None:
     """List the detector families with their level, what is installed, and the decoders of onnx: files."""
     decoders = [
         {"name": name, "reads": kind.reads, "preset": kind.preset, "nms": kind.nms} for name, kind in DECODERS.items()

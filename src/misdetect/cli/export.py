@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from misdetect.api import export as write
-from misdetect.cli.shell import Document, Json, present
+from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.studies.fuzz.failing import Hidden, Inserted
 
 
@@ -26,6 +26,7 @@ def export(
     hidden: Annotated[
         Hidden, Parameter(help="What becomes of annotations that it hides by more than 90 %; mark: as crowds.")
     ] = "drop",
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels."""

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.api import make_ledger
-from misdetect.cli.shell import Document, Json, present
+from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.studies.ledger import COLUMNS, check_table_file, write_table
 
 _SHOWN = 30
@@ -25,6 +25,7 @@ def ledger(
     *runs: Annotated[Path, Parameter(help="Run directories.", negative=())],
     sql: Annotated[str | None, Parameter(help="A query over the relations ledger and runs.")] = None,
     out: Annotated[Path | None, Parameter(help="Write the table to FILE.parquet or FILE.csv.")] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """The rows of several runs in one table, one per object and condition.

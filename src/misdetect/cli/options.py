@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 
 from misdetect.api.run import Run
-from misdetect.cli.shell import Document, Show, json_option, present, remarks, watching, whole_number
+from misdetect.cli.gates import Gates, gate_options
+from misdetect.cli.shell import Show, remarks, shell_options, watching, whole_number
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -89,45 +90,44 @@ def study_verb(
     run: Callable[..., Run],
     settings: type[Settings],
     show: Show,
-    gate: Callable[[Document], int] = lambda document: 0,
     **defaults: Any,
 ) -> Callable[..., int]:
-    """The verb of a study: its options, one call, and how its document is shown; ``gate`` is its exit code."""
+    """The verb of a study: its options, one call, and how its document is shown; gates decide its exit code."""
 
     def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
+        gates = Gates.of(given)
         with watching(run.__name__) as progress:
             found = run(detector, data, progress=progress, **values(settings, given))
-        finish(found, json, show, given.get("pictures", 0))
-        return gate(found.document)
+        return finish(found, json, show, gates, given.get("pictures", 0))
 
     own = [
         inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
         inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
     ]
-    return signed(verb, run.__name__, inspect.getdoc(settings) or "", [*own, *options(settings, **defaults)])
+    every = [*own, *options(settings, **defaults), *gate_options()]
+    return signed(verb, run.__name__, inspect.getdoc(settings) or "", every)
 
 
 def signed(
     verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
 ) -> Callable[..., int]:
-    """``verb`` with a name, a help text, and ``parameters`` and ``--json`` as options."""
-    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_option())
+    """``verb`` with a name, a help text, and as options ``parameters``, ``--json`` and ``--quiet``."""
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
 
-    def filled(*args: Any, **given: Any) -> int:  # only what is on the command line is handed over
+    def filled(*args: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
         return verb(*args, **{**defaults, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}
-    filled.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
+    filled.__signature__ = inspect.Signature([*parameters, *shell_options()])  # type: ignore[attr-defined]
     return filled
 
 
-def finish(run: Run, as_json: bool, show: Show, pictures: int = 0) -> None:
-    """Draw the figures of ``run``, say what a reader has to know, and present its document."""
+def finish(run: Run, as_json: bool, show: Show, gates: Gates, pictures: int = 0) -> int:
+    """Draw the figures of ``run``, say what a reader has to know, present its document, and return the exit code."""
     drawn = run.figures(pictures) if pictures and run.document["finished"] else []
     document = {**run.document, "out": str(run.path), "pictures": [str(path) for path in drawn]}
     if run.outcome is not None:
         document |= run.outcome.document()
         remarks(run.outcome, document)
-    present(document, as_json, show)
+    return gates.conclude(document, as_json, show)

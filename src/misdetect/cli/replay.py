@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from misdetect.api import open_run
-from misdetect.cli.shell import Document, Json, present
+from misdetect.cli.shell import Document, Json, Quiet, present
 
 
 def replay(
@@ -23,6 +23,7 @@ def replay(
             negative=(), show_default=False, help="Run the code, or ask the address, that the run's own spec names."
         ),
     ] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Ask again about one case of a run; exit code 1 if what happens now is not what happened then.

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.api import score as run
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, values
-from misdetect.cli.shell import Document, plain_table, present
+from misdetect.cli.shell import Document, plain_table
 from misdetect.labels import told
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
@@ -27,11 +28,12 @@ _PREDICTIONS = Annotated[
 ]
 
 
-def _score(truth: str, predictions: str, *, json: bool = False, **given: Any) -> None:
+def _score(truth: str, predictions: str, *, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given)
     found = run(predictions, truth, **values(ScoreSettings, given))
     kept = {name: str(given[name]) for name in ("out", "rows") if given[name] is not None}
     document = {**found.document, "out": None, **kept}
-    present(document, json, _show_all)
+    return gates.conclude(document, json, _show_all)
 
 
 def _show_all(console: Console, document: Document) -> None:
@@ -136,5 +138,6 @@ score = signed(
         inspect.Parameter("truth", _KEYWORD, annotation=_TRUTH),
         inspect.Parameter("predictions", _KEYWORD, annotation=_PREDICTIONS),
         *options(ScoreSettings),
+        *gate_options(),
     ],
 )

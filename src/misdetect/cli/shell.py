@@ -5,10 +5,12 @@ only thing on stdout (sorted keys, wall-clock only under ``"timing"``); without 
 """
 
 import contextlib
+import inspect
 import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
@@ -31,6 +33,13 @@ Json = Annotated[
         name="--json", negative=(), show_default=False, help="Print one JSON document on stdout and nothing else."
     ),
 ]
+Quiet = Annotated[
+    bool,
+    Parameter(name="--quiet", negative=(), show_default=False, help="Say nothing but the result and errors."),
+]
+"""As an option of every verb, so that it is known and shown; ``main`` heeds it before the verb is called."""
+EVERY = 30.0
+"""Seconds between two lines on how far a command is, where there is no terminal to draw a bar on."""
 _LONGEST = 2000
 """Characters of a message; a stranger's name may have more."""
 Document = Mapping[str, Any]
@@ -44,9 +53,12 @@ def whole_number(kind: Any, tokens: Sequence[Token]) -> int:
     return int(tokens[0].value)
 
 
-def json_option() -> Any:
-    """The annotation of ``--json``."""
-    return Json
+def shell_options() -> list[inspect.Parameter]:
+    """``--quiet`` and ``--json``, which every verb has."""
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("json", Json))
+    ]
 
 
 def messages() -> Console:
@@ -67,12 +79,49 @@ def _silence(stream: IO[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def tell(sentence: str, head: str = "") -> None:
-    """Say ``sentence`` on stderr; where that is closed or full, nobody can be told."""
+_quiet: list[bool] = []
+
+
+def is_quiet() -> bool:
+    """Whether only the result and errors are wanted."""
+    return any(_quiet)
+
+
+@contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Inside, with ``quiet``, nothing is said but the result and errors."""
+    _quiet.append(quiet)
+    try:
+        yield
+    finally:
+        _quiet.pop()
+
+
+def tell(sentence: str) -> None:
+    """Say ``sentence`` on stderr, unless only the result is wanted."""
+    if not is_quiet():
+        _say(sentence)
+
+
+def _say(sentence: str, head: str = "") -> None:
+    """Where stderr is closed or full, nobody can be told."""
     try:
         messages().print(Text.assemble((head, "red"), shortened(printable(sentence), _LONGEST)))
     except OSError:
         _silence(sys.stderr)
+
+
+def complain(sentence: str) -> None:
+    """Say on stderr what went wrong."""
+    _say(sentence, "misdetect: ")
+
+
+def annotate(title: str, sentence: str) -> None:
+    """Mark ``sentence`` as an error on the page of a run of GitHub's, which reads such lines on stderr too."""
+    told, name = printable(sentence).replace("%", "%25"), printable(title).replace("%", "%25")  # neither has line ends
+    name = name.replace(":", "%3A").replace(",", "%2C")
+    with contextlib.suppress(OSError):
+        print(f"::error title={name}::{told}", file=sys.stderr, flush=True)
 
 
 def _console(*, stderr: bool = False, file: TextIO | None = None) -> Console:
@@ -120,23 +169,43 @@ def unfinished(document: Document) -> str | None:
 
 @contextmanager
 def watching(title: str) -> "Iterator[Report]":
-    """A progress bar on stderr; nothing where stderr is no terminal."""
-    columns = (
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=messages(), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(title, total=None, note="")
+    """How far a command is, on stderr: a bar, or where that is no terminal a line every half a minute."""
+    if is_quiet():
+        yield lambda done, total, counts: None
+    elif not sys.stderr.isatty():
+        yield _lines(title)
+    else:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, TextColumn("{task.fields[note]}"), console=messages(), transient=True) as bar:
+            task = bar.add_task(title, total=None, note="")
 
-        def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
-            note = f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
-            of = f"{counts['of']}, " if "of" in counts else ""
-            bar.update(task, completed=done, total=total or None, note=of + note)
+            def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
+                of = f"{counts['of']}, " if "of" in counts else ""
+                what = _what(title, counts)
+                bar.update(task, description=what, completed=done, total=total or None, note=of + _asked(counts))
 
-        yield report
+            yield report
+
+
+def _lines(title: str) -> "Report":
+    last = time.monotonic()
+
+    def report(done: int, total: int, counts: Mapping[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            of = f" of {total}" if total else ""
+            tell(f"{_what(title, counts)}: {done}{of} {counts.get('of', 'cases')}, {_asked(counts)}")
+
+    return report
+
+
+def _what(title: str, counts: Mapping[str, Any]) -> str:
+    return f"{title}, {counts['study']}" if "study" in counts else title
+
+
+def _asked(counts: Mapping[str, Any]) -> str:
+    return f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
 
 
 def remarks(outcome: "Outcome", document: Document) -> None:
@@ -170,7 +239,7 @@ def fail(kind: str, sentence: str, code: int, as_json: bool) -> int:
             return code
         except OSError as error:
             sentence = f"{error.filename}: {error.strerror}; {sentence}"
-    tell(sentence, "misdetect: ")
+    complain(sentence)
     return code
 
 

@@ -9,12 +9,22 @@ from rich.console import Console
 from rich.text import Text
 
 from misdetect.api import open_run
-from misdetect.cli.shell import Document, Json, Show, present
+from misdetect.cli.gates import FailIf, Gates, JUnit
+from misdetect.cli.shell import Document, Json, Quiet, Show
 from misdetect.labels import told
 
 
-def show(run: Annotated[Path, Parameter(help="Run directory.")], /, *, json: Json = False) -> None:
+def show(
+    run: Annotated[Path, Parameter(help="Run directory.")],
+    /,
+    *,
+    fail_if: FailIf = None,
+    junit: JUnit = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
     """The document of a run again, from its directory alone."""
+    gates = Gates.of({"fail_if": fail_if, "junit": junit})
     opened = open_run(run)
 
     def drawn(console: Console, document: Document) -> None:
@@ -25,7 +35,7 @@ def show(run: Annotated[Path, Parameter(help="Run directory.")], /, *, json: Jso
         for note in told(document["joining"]):
             console.print(Text(f"note: {note}"))
 
-    present({**opened.document, "out": str(run)}, json, drawn)
+    return gates.conclude({**opened.document, "out": str(run)}, json, drawn)
 
 
 def _shown(study: str) -> Show:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from misdetect.cli.shell import Document, Json, present, tell, whole_number
+from misdetect.cli.shell import Document, Json, Quiet, present, tell, whole_number
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 
 zoo = App(
@@ -22,13 +22,13 @@ zoo = App(
 
 
 @zoo.default
-def overview(*, json: Json = False) -> None:
+def overview(*, quiet: Quiet = False, json: Json = False) -> None:
     """List the detectors that come with misdetect; train one again."""
     listing(json=json)
 
 
 @zoo.command(name="list")
-def listing(*, json: Json = False) -> None:
+def listing(*, quiet: Quiet = False, json: Json = False) -> None:
     """List names, sizes and scores."""
     shipped = manifest()
     rows = [
@@ -69,6 +69,7 @@ def train(
     install: Annotated[
         bool, Parameter(negative=(), show_default=False, help="Put the result into the package's zoo.")
     ] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Train a detector of the zoo, measure it on val, and write weights.safetensors into the run directory."""
@@ -100,7 +101,11 @@ def train(
 
 @zoo.command(name="install")
 def install_trained(
-    folder: Annotated[Path, Parameter(help="Run directory of a finished training.")], /, *, json: Json = False
+    folder: Annotated[Path, Parameter(help="Run directory of a finished training.")],
+    /,
+    *,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Put the weights of a finished training into the package's zoo and its manifest."""
     from misdetect.training.zoo import install, read_trained

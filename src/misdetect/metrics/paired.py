@@ -80,7 +80,7 @@ class Boxes:
 class Precision:
     """AP of ``found`` against ``objects`` at ``thresholds`` of IoU. ``pooled``: one ranking over all classes instead of
     the mean over classes, which on a few dozen images is a mean of very few objects each; with ``any_class`` labels do
-    not count at all."""
+    not count at all. The ``most`` best-scored detections of each image and class count."""
 
     def __init__(
         self,
@@ -90,8 +90,9 @@ class Precision:
         pooled: bool = False,
         any_class: bool = False,
         thresholds: Sequence[float] = IOU_THRESHOLDS,
+        most: int = MOST,
     ) -> None:
-        found = found.best(of_class=not (pooled or any_class))
+        found = found.best(most, of_class=not (pooled or any_class))
         self._thresholds = thresholds
         self._images = objects.images
         detection, truth = pairs_within_images(found.image, objects.image)
@@ -113,31 +114,38 @@ class Precision:
         ignored = np.array([each.ignored for each in matched]).reshape(len(matched), len(found))
         order = np.argsort(-found.scores, kind="stable")
         real = ~objects.crowd
-        labels = [None] if self._pooled else np.unique(objects.label[real]).tolist()
         tables = []
-        for label in labels:
+        for label in [None] if self._pooled else self.labels:
             own = real if label is None else real & (objects.label == label)
             rows = order if label is None else order[found.label[order] == label]
             if own.any():
                 tables.append((objects.image[own], found.image[rows], right[:, rows], ignored[:, rows]))
         return tables
 
-    def by_threshold(self, weights: ArrayLike) -> Floats:
-        """AP ``[R, 10]`` at each threshold where image i counts ``weights[:, i]`` times (``[R, images]``); NaN where
-        nothing is annotated."""
+    @property
+    def labels(self) -> list[int]:
+        """The classes that have objects, in the order of ``by_class``."""
+        found: list[int] = np.unique(self._objects.label[~self._objects.crowd]).tolist()
+        return found
+
+    def by_class(self, weights: ArrayLike) -> Floats:
+        """AP ``[C, R, 10]`` of each of ``labels`` (of the one ranking, where there is one) at each threshold, where
+        image i counts ``weights[:, i]`` times (``[R, images]``); NaN where none of its objects is drawn."""
         draws = np.asarray(weights, dtype=np.float64).reshape(-1, self._images)
-        total, count = np.zeros((len(draws), len(self._thresholds))), np.zeros((len(draws), 1))
-        for image_of_object, image, right, ignored in self._classes:
+        found = np.full((len(self._classes), len(draws), len(self._thresholds)), np.nan)
+        for own, (image_of_object, image, right, ignored) in zip(found, self._classes, strict=True):
             positives = draws[:, image_of_object].sum(axis=1)
             step = max(1, _AT_ONCE // max(1, len(image)))
             for start in range(0, len(draws), step):
                 rows = slice(start, start + step)
                 known = positives[rows, None] > 0
                 value = _interpolated(draws[rows][:, image], positives[rows, None], right, ignored)
-                total[rows] += np.where(known, value, 0)
-                count[rows] += known
-        found: Floats = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+                own[rows] = np.where(known, value, np.nan)
         return found
+
+    def by_threshold(self, weights: ArrayLike) -> Floats:
+        """AP ``[R, 10]`` at each threshold, the mean over classes; NaN where nothing is annotated."""
+        return mean_over_classes(self.by_class(weights))
 
     def values(self, weights: ArrayLike) -> Floats:
         """AP ``[R]``, the mean over the thresholds."""
@@ -148,6 +156,14 @@ class Precision:
     def ap(self) -> float:
         """With every image once; 0 where nothing is annotated."""
         return float(np.nan_to_num(self.values(np.ones((1, self._images)))[0]))
+
+
+def mean_over_classes(values: Floats) -> Floats:
+    """The mean of ``values`` ``[C, ...]`` over the classes that have one; NaN where none has."""
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
+    found: Floats = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return found
 
 
 def _interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Bools) -> Floats:

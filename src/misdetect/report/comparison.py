@@ -69,7 +69,7 @@ def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
         "runs": [_entry(each) for each in opened],
     }
     runs = {each.name: each.run for each in opened if each.run is not None}
-    if kind.compare is not None:
+    if kind.compare is not None and len(runs) == len(opened):
         document |= kind.compare(runs, how.confidence, how.seed)
     said = document.pop("by_run", {})
     for entry in document["runs"]:
@@ -142,7 +142,7 @@ def _open_document(path: Path, name: str) -> Compared:
         raise BadData(
             f"{path} is not a document that a study printed with --json; compare its run directory."
         ) from None
-    if kind.compare is not None or not document.get("finished", True):
+    if (kind.compare is not None and not kind.by_document) or not document.get("finished", True):
         raise BadData(f"{path}: of {kind.name} compare takes finished run directories, not documents.")
     return Compared(name, path, kind.name, settings, document, None)
 

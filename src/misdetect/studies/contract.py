@@ -126,11 +126,13 @@ class Kind:
     SELECT over ``rows`` with the ledger's columns; ``sentences`` of a document, what was found, the most important
     first; ``numbers`` of a document, by name, for comparing runs. ``rebuild`` makes the study of a run again, given its
     data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
-    several runs than their numbers; ``replay(run, data, case, detector)`` more of one case than whether its rows are
-    the same. ``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of
-    its own inside the run's, where ``document`` finds it. ``asked(detector, settings)`` is what a run really asks,
-    where that is not the detector alone. ``stored(spec, data, settings)``, of a study that needs no model: what stands
-    for the detector where stored predictions are given, and the settings that are left.
+    several runs than their numbers, where all of them are run directories: documents that a verb printed are compared
+    by their numbers where these are all there is to say, or ``by_document`` allows it; ``replay(run, data, case,
+    detector)`` more of one case than whether its rows are the same. ``after(study, detector, run, settings, asking)``
+    asks more once a run is finished, into a directory of its own inside the run's, where ``document`` finds it.
+    ``asked(detector, settings)`` is what a run really asks, where that is not the detector alone. ``stored(spec, data,
+    settings)``, of a study that needs no model: what stands for the detector where stored predictions are given, and
+    the settings that are left.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Kind:
     numbers: Callable[[Document], dict[str, Headline]]
     rebuild: Callable[[Run, Dataset], Study]
     compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
+    by_document: bool = False
     replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
     asked: Callable[[Detector, Any], Detector] | None = None

@@ -1,7 +1,7 @@
 """What can be set of ``doctor``: how many images, against what, and what counts as a finding."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from misdetect.settings import VIEW, Heading, Range, Share
 from misdetect.studies.contract import Running
@@ -28,5 +28,3 @@ class DoctorSettings(Running):
     """Least gain in AP: the interval must lie above it."""
     confidence: Annotated[float, VIEW, _RESULTS, Range(0.5, 0.999)] = 0.9
     """Of the intervals."""
-    fail_if: Annotated[Literal["any"] | None, VIEW, _RESULTS] = None
-    """Exit with 1 if there is any finding."""

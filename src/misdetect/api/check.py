@@ -1,0 +1,18 @@
+"""``check``: whether the numbers of a run are beyond a limit, as ``--fail-if`` asks on the command line."""
+
+from collections.abc import Iterable
+
+from misdetect import gates
+from misdetect.api.checkup import Checkup
+from misdetect.api.compare import Comparison
+from misdetect.api.run import Run
+from misdetect.studies.contract import Document
+
+
+def check(found: Run | Checkup | Comparison | Document, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+    """Judge ``found`` (what a function of misdetect returned, or its document) by the gates ``fail_if``: one
+    ``Verdict`` each, which has ``failed``, ``value``, and ``says`` it in a sentence.
+
+    ``check(run, "AP50 < 0.8")`` has failed where AP50 is below .8. What cannot be judged raises a ``BadGate``.
+    """
+    return gates.check(found if isinstance(found, dict) else found.document, fail_if)

@@ -1,0 +1,92 @@
+"""How AP differs between runs of score: a planted fault found again in one class, and a naive bootstrap beside it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import misdetect as md
+from misdetect.metrics.bootstrap import resamples
+from misdetect.metrics.paired import REPEATS
+
+DATA = "rooms:val,size=96,count=16"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """``right`` finds everything, ``sink`` no chair, ``few`` saw fewer images, ``capped`` counts one box."""
+    folder = tmp_path_factory.mktemp("scores")
+    right, sink = (md.detect(f"glassbox:{fault},data={DATA}", DATA) for fault in ("none", "sink/class=chair"))
+    return {
+        "right": md.score(right, DATA, out=folder / "right"),
+        "sink": md.score(sink, DATA, out=folder / "sink"),
+        "few": md.score(sink, DATA, limit=8, out=folder / "few"),
+        "capped": md.score(right, DATA, max_detections=1, out=folder / "capped"),
+    }
+
+
+def test_the_class_that_was_lost_falls_for_certain_and_no_other(runs):
+    document = md.compare(runs["right"], runs["sink"]).document
+    assert document["paired"]
+    (found,) = document["differences"]
+    assert (found["first"], found["second"], found["same_images"]) == ("right", "sink", True)
+    for key in ("AP", "AP50", "AP75"):
+        first, second = (runs[name].document["ap"][key] for name in ("right", "sink"))
+        assert (found[key]["first"], found[key]["second"]) == pytest.approx((first, second)), "as COCO counts"
+        assert found[key]["difference"] == pytest.approx(second - first)
+        assert found[key]["certain"]
+        assert found[key]["interval"][0] <= second - first <= found[key]["interval"][1] < 0
+    by_class = runs["sink"].document["by_class"]
+    assert found["by_class"]["chair"]["AP"]["certain"]
+    for label, entry in found["by_class"].items():
+        assert entry["AP"]["second"] == pytest.approx(by_class[label]["AP"])
+        if label != "chair":
+            assert entry["AP"]["interval"] == pytest.approx([0, 0])
+            assert not entry["AP"]["certain"]
+
+
+def test_the_interval_is_that_of_images_scored_again_one_by_one(runs, tmp_path):
+    """Some draws with COCO's own numbers: only the chairs' images that are drawn decide."""
+    (found,) = md.compare(runs["right"], runs["sink"], confidence=0.9, seed=5).document["differences"]
+    rows = runs["sink"].rows().to_pandas()
+    chairs = np.zeros(16)
+    for image, label, kind in zip(rows.case_index, rows.label, rows.kind, strict=True):
+        chairs[image] += label == "chair" and kind == "object"
+    classes = {
+        label: np.bincount(rows.case_index[(rows.label == label) & (rows.kind == "object")], minlength=16)
+        for label in found["by_class"]
+    }
+    draws = resamples(16, REPEATS, 5)
+    # a class is lost or found whole here, so that a resample loses one of those that it has
+    lost = [-float(draw @ chairs > 0) / sum(draw @ own > 0 for own in classes.values()) for draw in draws]
+    assert found["AP50"]["interval"] == pytest.approx(np.quantile(lost, [0.05, 0.95]).tolist())
+
+
+def test_the_other_way_round_it_rises(runs):
+    (there,) = md.compare(runs["right"], runs["sink"]).document["differences"]
+    (back,) = md.compare(runs["sink"], runs["right"]).document["differences"]
+    assert back["AP"]["difference"] == -there["AP"]["difference"]
+    assert back["AP"]["interval"] == pytest.approx([-end for end in reversed(there["AP"]["interval"])])
+
+
+@pytest.mark.parametrize(
+    ("other", "why"), [("few", "did not score the same objects"), ("capped", "differ in max_detections")]
+)
+def test_other_objects_or_rules_are_not_compared(runs, other, why):
+    document = md.compare(runs["right"], runs[other]).document
+    assert not document["paired"]
+    assert document["differences"] == []
+    assert document["why_not_paired"] == [f"right and {other} {why}"]
+
+
+def test_a_person_sees_what_fell(run, runs, tmp_path):
+    code, said, _ = run("compare", runs["right"].path, runs["sink"].path)
+    assert code == 0
+    assert "AP of chair" in said
+    assert "AP of cup" not in said
+    assert "*" in next(line for line in said.splitlines() if line.startswith("AP50 ") and "-" in line)
+    for name in ("right", "sink"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(runs[name].document))
+    document = md.compare(tmp_path / "right.json", tmp_path / "sink.json").document
+    assert not document["paired"], "a document has no rows"
+    assert "differences" not in document
