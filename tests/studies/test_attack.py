@@ -14,9 +14,13 @@ import misdetect as md
 from misdetect.data.export import export_coco
 from misdetect.data.memory import from_pairs
 from misdetect.detections import Truth
+from misdetect.detectors import load_detector
+from misdetect.detectors.zoo.shipped import ZOO
 from misdetect.errors import BadData, BadSpec, LevelTooLow, NothingToTest
 from misdetect.studies.attack.ladder import MASKED, STRONG, UNCHECKED, WEAK
 from misdetect.studies.attack.rows import pixels_of
+from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.attack.transfer import rival
 
 TOYS = f"python:{Path(attack_toys.__file__)}"
 QUICK = {"eps": 20, "steps": 10, "score": 0.5, "transfer": "none"}
@@ -304,3 +308,11 @@ def test_no_change_changes_nothing(tmp_path):
             assert parts[name]["AP"] == parts["vanilla"]["AP"] == document["clean"]["AP"]
         assert document["mechanisms"][loss] == document["mechanisms"]["clean"]
         assert document["dcm"][loss] == document["dcm"]["clean"]
+
+
+@pytest.mark.parametrize("name", ["faster-rcnn-bikes", "yolox"])
+def test_what_only_says_that_something_is_there_is_no_rival(name):
+    """The zoo has a classifier of parts that shares all classes with the detector of bikes, and has no boxes."""
+    detector = load_detector(f"zoo:{name}")
+    found = rival(detector, AttackSettings(), detector.names)
+    assert found is None or ZOO[found.removeprefix("zoo:")].family not in ("mcml", ZOO[name].family)
