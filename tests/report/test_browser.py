@@ -118,7 +118,7 @@ def test_a_cell_of_the_matrix_shows_its_objects(open_page, page):
     assert shown.filter == cell["filter"]
     assert shown.total == cell["value"]
     assert shown.tab.locator("md-gallery").bounding_box()["y"] < WIDE["height"], "one is led there"
-    shown.tab.get_by_role("button", name="back to the chart").click()
+    shown.tab.get_by_role("button", name="back to where you came from").click()
     assert shown.tab.evaluate("document.activeElement.dataset.cell") == cell["name"]
 
 
@@ -205,6 +205,43 @@ def test_the_evidence_of_a_miss_shows_candidates_truth_and_the_object_elsewhere(
     dialog.locator(".elsewhere button").first.click()
     shown.settle()
     assert "explain" not in dialog.locator("h2").inner_text().partition("—")[2].partition(",")[0]
+
+
+def test_a_finding_leads_to_its_failures(open_page, page):
+    shown = open_page(page.path)
+    button = shown.tab.locator("ol.findings button").first
+    study = button.get_attribute("data-failures")
+    button.click()
+    shown.settle()
+    assert shown.total == len(page.behind({"failure": [True], "study": [study]})) > 0
+
+
+def test_arrows_go_from_square_to_square(open_page, page):
+    """Of a map only one square is on the way of the Tab key."""
+    shown = open_page(page.path)
+    drawing = shown.tab.locator("md-heat svg.map").first
+    assert drawing.locator('[tabindex="0"]').count() == 1
+    drawing.locator('[tabindex="0"]').focus()
+    before = shown.tab.evaluate("document.activeElement.dataset.scene")
+    shown.tab.keyboard.press("ArrowRight")
+    after = shown.tab.evaluate("document.activeElement.dataset.scene")
+    (x, y), (x1, y1) = (map(int, scene.split("/")[2].split(",")) for scene in (before, after))
+    assert (x1 - x, y1 - y) == (page.charts("heat")[0]["step"], 0)
+    shown.tab.keyboard.press("Enter")
+    shown.settle()
+    assert shown.filter == {"scene": [after]}
+
+
+def test_names_of_boxes_stay_inside_the_picture(open_page, page):
+    shown = open_page(page.path)
+    outside = shown.tab.evaluate(
+        """() => [...document.querySelectorAll(".card svg.photo")].flatMap((photo) => {
+            const room = photo.getBoundingClientRect();
+            return [...photo.querySelectorAll(".focus text")].map((text) => text.getBoundingClientRect())
+              .filter((box) => box.left < room.left - 3 || box.right > room.right + 3);
+        }).length"""
+    )
+    assert outside == 0
 
 
 def test_boxes_can_be_switched_off(open_page, page):

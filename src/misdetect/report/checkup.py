@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from misdetect.report.page import Shown, identity, report_page, top_findings
+from misdetect.report.page import Shown, identity, report_page
 
 
 def checkup_page(runs: Mapping[str, Shown], document: Mapping[str, Any], path: Path, most: int) -> Path:
@@ -27,7 +27,7 @@ def checkup_page(runs: Mapping[str, Shown], document: Mapping[str, Any], path: P
         path,
         f"{detector['spec'] or 'A detector'} on {data['spec']}",
         runs,
-        top=top_findings(document["findings"]),
+        findings=document["findings"],
         skipped=document["skipped"],
         footer=footer,
         most=most,

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 Filter = dict[str, Any]
 """Columns with the values that a row may have there; ``wrong_at`` is a score: see ``wrong_at``."""
 
-MOST = 60_000
+MOST = 40_000
 """Rows of a page."""
 CLEAN, EDITED = ("explain", "score", "confusion", "verify"), ("scan", "fuzz", "attack")
 """Studies of images as they are, in the order in which their word counts where several tell of one failure; and of

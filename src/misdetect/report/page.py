@@ -8,7 +8,7 @@ is inside the page. Names of classes, files and detectors only ever become text.
 import base64
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,10 +27,10 @@ from misdetect.report.scenes import draw_scenes, image_records, stages, take_pho
 from misdetect.report.views import Chart, charts_of
 from misdetect.studies.contract import Document
 
-PICTURES = 14_000_000
-"""Bytes of pictures in a page, as text; with figures, rows and boxes it stays below 25 MB."""
-FIGURES = 6_000_000
-"""Bytes of figures, as text."""
+LARGEST = 24_000_000
+"""Bytes of a page. Rows come first, then figures and boxes; pictures take what is left."""
+PICTURES, FIGURES, _BOXES = 14_000_000, 4_000_000, 3_000_000
+"""Bytes of photos and edits, of figures, and what is set aside for boxes, as text."""
 _TOP = 5
 _WIDEST, _HALF = 1400, 1000
 """Pixels of a figure's width; larger ones are made smaller, and those beyond the second take the whole width."""
@@ -86,20 +86,23 @@ def report_page(
     title: str,
     runs: Mapping[str, Shown],
     *,
-    top: str = "",
+    findings: Sequence[Mapping[str, Any]] | None = None,
     skipped: Sequence[Mapping[str, str]] = (),
     footer: Mapping[str, Any] | None = None,
     most: int = 4,
 ) -> Path:
-    """Write the page of ``runs`` by study to ``path``. ``top`` is HTML that comes first; ``footer`` is told at the end;
-    with ``most`` 0 there are no pictures, else at most so many of each kind among the figures."""
+    """Write the page of ``runs`` by study to ``path``. Where there are ``findings`` (even none) they come first;
+    ``footer`` is told at the end; with ``most`` 0 there are no pictures, else at most so many of each kind among the
+    figures."""
     finished = {study: run for study, run in runs.items() if run.document["finished"]}
     rows, left_out = page_rows({study: run.directory for study, run in runs.items()}, _reported(runs))
     data, lacking = _opened(runs)
     charts = {
         study: charts_of(study, run.directory, run.document, rows, data.get(study)) for study, run in runs.items()
     }
-    album = Album(PICTURES if most else 0)
+    kept = as_columns(rows)
+    left = LARGEST - FIGURES - _BOXES - len(json.dumps(kept))
+    album = Album(min(PICTURES, left) if most else 0)
     meta = _meta(runs, rows, data, album, _mapped(charts))
     meta["charts"] = {name: chart for study, own in charts.items() for name, chart in _named(study, own).items()}
     parts, seen, room = [], set[bytes](), [FIGURES]
@@ -109,17 +112,12 @@ def report_page(
         found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
         found += settings_table(run.document["settings"])
         parts.append(_section(study, TITLES.get(study, study), found))
+    failing = {row["study"] for row in rows if row["failure"]}
+    top = "" if findings is None else top_findings(findings, failing)
     body = [f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header>', _navigation(runs)]
-    body += [
-        "<main>",
-        top,
-        _overview(runs, skipped),
-        _gallery(rows, left_out, lacking),
-        *parts,
-        "</main>",
-        _footer(footer),
-    ]
-    blocks = json_block("report-data", {"meta": meta, "rows": as_columns(rows)})
+    body += ["<main>", top, _overview(runs, skipped), _gallery(rows, left_out, lacking), *parts, "</main>"]
+    body.append(_footer(footer))
+    blocks = json_block("report-data", {"meta": meta, "rows": kept})
     blocks += json_block("report-pictures", album.pictures)
     write_atomically(path, whole_page(title, "".join(body), blocks).encode())
     return path
@@ -173,20 +171,25 @@ def _meta(
     return meta
 
 
-def top_findings(findings: Sequence[Mapping[str, Any]]) -> str:
-    """The worst findings as HTML, each with what to do about it; that there are none, where there are none."""
+def top_findings(findings: Sequence[Mapping[str, Any]], failing: Container[str] = ()) -> str:
+    """The worst findings as HTML, each with what to do about it, and a way to its failures where its study is among
+    those ``failing``; that there are none, where there are none."""
     if not findings:
         found = '<p class="fine">Nothing is wrong that these studies could find.</p>'
         return f'<section class="part" id="wrong"><h2>What is wrong</h2>{found}</section>'
     items = "".join(
         f'<li><div><p class="what"><a href="#{each["study"]}">{html.escape(each["sentence"])}</a></p>'
-        f'<p class="do"><b>What to do:</b> {html.escape(each["advice"])}</p></div></li>'
+        f'<p class="do"><b>What to do:</b> {html.escape(each["advice"])}</p>{_way(each["study"], failing)}</div></li>'
         for each in findings[:_TOP]
     )
     return (
         f'<section class="part" id="wrong"><h2>What is wrong, the worst first</h2><ol class="findings">{items}</ol>'
         "</section>"
     )
+
+
+def _way(study: str, failing: Container[str]) -> str:
+    return f'<button type="button" data-failures="{study}">see the failures</button>' if study in failing else ""
 
 
 def _navigation(runs: Mapping[str, Shown]) -> str:

@@ -25,6 +25,9 @@ export async function startPage(source) {
     await gallery.start(source, meta, evidence);
   }
   const show = (filter, from) => gallery?.show(filter, { from });
+  for (const button of document.querySelectorAll("button[data-failures]")) {  // of a finding
+    button.addEventListener("click", () => show({ failure: [true], study: [button.dataset.failures] }, button));
+  }
   for (const place of document.querySelectorAll("[data-chart]")) {
     const spec = meta.charts[place.dataset.chart];
     const chart = document.createElement(`md-${spec.kind}`);

@@ -45,3 +45,29 @@ export function shown(value) {
   if (typeof value !== "number") return String(value);
   return Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(3);
 }
+
+/** Of many marks only one is reached by Tab; arrows go from it to the nearest in their direction. */
+export function roving(container) {
+  const marks = [...container.querySelectorAll(".mark")];
+  marks.forEach((mark, i) => mark.setAttribute("tabindex", i ? "-1" : "0"));
+  const centre = (mark) => { const box = mark.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; };
+  container.addEventListener("keydown", (event) => {
+    const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    const from = event.target.closest(".mark");
+    if (!way || !from) return;
+    event.preventDefault();
+    const [x, y] = centre(from);
+    let [best, nearest] = [null, Infinity];
+    for (const mark of marks) {
+      const [dx, dy] = centre(mark).map((value, i) => value - [x, y][i]);
+      const along = dx * way[0] + dy * way[1];
+      const away = along + 3 * Math.abs(dx * way[1] + dy * way[0]);
+      if (along > 1 && away < nearest) [best, nearest] = [mark, away];
+    }
+    if (!best) return;
+    from.setAttribute("tabindex", "-1");
+    best.setAttribute("tabindex", "0");
+    best.focus();
+  });
+  return container;
+}

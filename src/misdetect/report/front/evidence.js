@@ -118,7 +118,7 @@ function evidenceOf(row) {
 function truthOf(record, row, score) {
   const body = record.truth.map((each) => {
     const missed = each[5] === null || each[5] < score;
-    return el("tr", { class: each[6] === row.object ? "own" : "" }, el("td", {}, each[4]), el("td", {}, missed ? "not found" : `found, ${each[5].toFixed(2)}`));
+    return el("tr", { class: each[6] === row.object ? "own" : "" }, el("td", {}, each[4]), el("td", {}, missed ? "not found" : each[5] < 1 ? `found, ${each[5].toFixed(2)}` : "found"));
   });
   return el("table", { class: "truths" }, el("tbody", {}, body));
 }

@@ -120,7 +120,7 @@ export class Gallery extends HTMLElement {
     const usual = JSON.stringify(this.#filter) === JSON.stringify(FAILURES);
     if (!usual) chips.push(el("button", { type: "button", class: "reset", onclick: () => this.show(FAILURES, { move: false }) }, "all failures"));
     const back = this.#from;
-    if (back) chips.push(el("button", { type: "button", class: "reset", onclick: () => { back.scrollIntoView({ block: "center" }); back.focus({ preventScroll: true }); } }, "↩ back to the chart"));
+    if (back) chips.push(el("button", { type: "button", class: "reset", onclick: () => { back.scrollIntoView({ block: "center" }); back.focus({ preventScroll: true }); } }, "↩ back to where you came from"));
     this.chips.replaceChildren(...chips);
   }
 

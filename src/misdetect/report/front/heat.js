@@ -1,5 +1,5 @@
 // Maps over the positions of a transplanted object: the photo under squares, each of which leads to what happened there.
-import { el, svg, pickable } from "./dom.js";
+import { el, svg, pickable, roving } from "./dom.js";
 import { Chart } from "./chart.js";
 
 const SCALE = ["#fde725", "#a0da39", "#4ac16d", "#1fa187", "#277f8e", "#365c8d", "#46327e", "#440154"];
@@ -29,6 +29,6 @@ export class Heat extends Chart {
       const square = svg("rect", { x: x + map.cut[0] / 2 - step / 2, y: y + map.cut[1] / 2 - step / 2, width: step, height: step, fill: heatColour(value), "fill-opacity": (0.2 + 0.6 * Math.min(1, 2.5 * (1 - value))).toFixed(2), "data-scene": scene });
       drawing.append(pickable(square, `${map.title}, ${layer.name} at ${x}, ${y}: S ${value}`, () => this.show({ scene: [scene] }, square)));
     }
-    return el("figure", {}, drawing, el("figcaption", {}, `${map.title}: ${layer.name}`));
+    return el("figure", {}, roving(drawing), el("figcaption", {}, `${map.title}: ${layer.name}`));
   }
 }

@@ -1,5 +1,5 @@
 // The confusion matrix: what is annotated (rows) and what became of it (columns).
-import { el, shown, svg, pickable } from "./dom.js";
+import { el, shown, svg, pickable, roving } from "./dom.js";
 import { Chart, fitted, label } from "./chart.js";
 
 const MOST = 20;
@@ -48,7 +48,7 @@ export class Matrix extends Chart {
       });
     });
     drawing.append(label(names, height - 12, "what became of it →", "start", { class: "axis" }));
-    return drawing;
+    return roving(drawing);
   }
 
   #chosen() {

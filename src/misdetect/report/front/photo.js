@@ -69,7 +69,6 @@ export function windowOf(view, row) {
 /** `view` as an SVG of `part` of it (left, top, width, height); `extra`: more boxes on top. */
 export async function drawView(view, source, part, extra = []) {
   const { image } = view;
-  const unit = part[2] / 100;
   const picture = svg("svg", { viewBox: part.join(" "), class: "photo", role: "img", "aria-label": spoken(view) });
   const address = image.picture ? await source.image(image.picture) : null;
   if (address) picture.append(svg("image", { href: address, width: image.width, height: image.height }));
@@ -79,10 +78,10 @@ export async function drawView(view, source, part, extra = []) {
     const patch = await source.image(key);
     if (patch) picture.append(svg("image", { href: patch, x, y, width, height, preserveAspectRatio: "none" }));
   }
-  if (view.inserted) picture.append(frame(view.inserted, "inserted", null, unit));
-  for (const each of view.boxes) picture.append(frame(each.box, each.state, each.text, unit));
-  for (const each of extra) picture.append(frame(each.box, each.state, each.text, unit, true));
-  if (view.focus) picture.append(frame(view.focus.box, `${view.focus.state} focus`, view.focus.text, unit, true));
+  if (view.inserted) picture.append(frame(view.inserted, "inserted", null, part));
+  for (const each of view.boxes) picture.append(frame(each.box, each.state, each.text, part));
+  for (const each of extra) picture.append(frame(each.box, each.state, each.text, part, true));
+  if (view.focus) picture.append(frame(view.focus.box, `${view.focus.state} focus`, view.focus.text, part, true));
   return picture;
 }
 
@@ -90,17 +89,24 @@ function spoken(view) {
   return `${view.title || "photo"}${view.focus ? `: ${view.focus.text}` : ""}`;
 }
 
-function frame([x0, y0, x1, y1], state, text, unit, named = false) {
+function frame([x0, y0, x1, y1], state, text, part, named = false) {
   const group = svg("g", { class: `box ${state}` });
   const sides = { x: x0, y: y0, width: Math.max(x1 - x0, 0.1), height: Math.max(y1 - y0, 0.1) };
   group.append(svg("rect", { ...sides, class: "halo" }), svg("rect", { ...sides, class: "line" }));
   if (text) {
-    group.append(svg("title", {}, text));
-    const label = svg("text", { x: x0 + unit, y: y0 - 1.5 * unit < 5 * unit ? y1 + 5 * unit : y0 - 1.5 * unit, "font-size": 5 * unit }, text);
-    if (!named) label.classList.add("name");
-    group.append(label);
+    const name = placed(text, x0, y0, y1, part);
+    if (!named) name.classList.add("name");
+    group.append(svg("title", {}, text), name);
   }
   return group;
+}
+
+/** The name of a box, above it or below, inside the part of the photo that is shown. */
+function placed(text, x0, y0, y1, [left, top, width, height]) {
+  const size = Math.min(0.05 * width, width / (0.72 * text.length));
+  const x = Math.max(left + 0.2 * size, Math.min(x0, left + width - 0.72 * size * text.length));
+  const y = y0 - 1.3 * size > top ? y0 - 0.35 * size : Math.min(y1 + size, top + height - 0.3 * size);
+  return svg("text", { x, y, "font-size": size }, text);
 }
 
 /** The meaning of the lines, with a switch for each. */
