@@ -3,6 +3,7 @@
 import gc
 import inspect
 import json
+import re
 import shutil
 
 import numpy as np
@@ -59,7 +60,9 @@ def test_names_are_escaped_in_pages(tmp_path):
     detector = md.load_detector(lambda images: [([], [], []) for _ in images], names=[evil])
     run = md.explain(detector, [(image, {"boxes": [[2, 2, 20, 20]], "labels": [evil]})])
     page = run.report(tmp_path / "page.html").read_text()
-    assert "<script" not in page
+    assert page.count("<script") == 3, "data, pictures, and the page's own"
+    assert evil not in page
+    assert "\\u003cscript>alert(1)\\u003c/script>" in page, "as data"
     assert "<script" not in run._repr_html_()
 
 
@@ -67,8 +70,9 @@ def test_figures_and_report_are_files(kept, tmp_path):
     figures = kept.figures(1)
     assert all(path.is_file() for path in figures)
     page = kept.report(tmp_path / "r.html", 1).read_text()
-    assert page.count("data:image/png;base64,") == sum(path.suffix == ".png" for path in figures)
-    assert "http" not in page.replace("http-equiv", "")
+    lost = {row["image"] for row in kept.ledger().to_pylist() if row["outcome"] not in ("found", "ignored")}
+    assert page.count("data:image/jpeg;base64,") == len(lost), "each photo once"
+    assert set(re.findall(r"https?://[\w./]+", page)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"
 
 
 def test_a_run_without_a_folder_goes_with_the_object():

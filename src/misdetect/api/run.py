@@ -100,8 +100,8 @@ class Run:
         return report.draw(self.directory, self._data, most)
 
     def report(self, path: Path | str, most: int = MOST) -> Path:
-        """Write one self-contained HTML page: what was found, its figures, its settings."""
-        return run_page(self.directory, self.document, self.sentences, self.figures(most), Path(path))
+        """Write one self-contained HTML page: what was found, its charts and failures, its settings."""
+        return run_page(self, Path(path), most)
 
     def replay(self, case: str, detector: str | object | None = None, *, trust: bool = False) -> Document:
         """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same

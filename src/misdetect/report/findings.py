@@ -211,4 +211,8 @@ def _pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
 
 
 def _percent(value: float, ends: Sequence[float] | None) -> str:
-    return f"{100 * value:.1f} %" + ("" if ends is None else f" ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})")
+    if ends is None:
+        return f"{100 * value:.1f} %"
+    low, high = (100 * end for end in ends)
+    digits = 0 if high - low >= 2 else 1  # or a narrow interval would be told as "2 to 2"
+    return f"{100 * value:.1f} % ({low:.{digits}f} to {high:.{digits}f})"

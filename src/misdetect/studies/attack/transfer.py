@@ -102,7 +102,7 @@ def rival(detector: Detector, how: AttackSettings, data_names: Sequence[str]) ->
     shared = {
         name: len(known & {plain_name(each) for each in manifest()[name]["names"]})
         for name, entry in ZOO.items()
-        if name in manifest() and entry.family != family and entry.twin is None
+        if name in manifest() and entry.family in _SUITED and entry.family != family and entry.twin is None
     }
     ranked = sorted((name for name in shared if shared[name]), key=lambda n: (-shared[n], _SUITED.index(ZOO[n].family)))
     return f"zoo:{ranked[0]}" if ranked else None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import boxes_of
+from misdetect.boxes import SIDES, boxes_of
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
 from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
@@ -296,14 +296,18 @@ def numbers(document: dict[str, Any]) -> dict[str, Headline]:
 
 _EVIDENCE = (
     "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
-    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object"
+    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object, top_labels, top_scores"
 )
+_BOXES = ("proposal", "refined", "suppressor")
 
 
 def ledger(run: Run) -> str:
     """Objects (found, missed, ignored) and the reported detections that are wrong."""
     common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
     evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
+    for name in _BOXES:
+        corners = ", ".join(f"round({name}_{side}, 1)" for side in SIDES)
+        evidence += f", {name} := CASE WHEN {name}_x0 IS NOT NULL THEN [{corners}] END"
     return f"""
         SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
         END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,

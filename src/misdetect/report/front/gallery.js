@@ -1,0 +1,169 @@
+// The gallery: rows of the ledger as cards, with what they are filtered by. Charts lead here: they hand over a filter.
+import { el, shown } from "./dom.js";
+import { FAILURES, fromHash, toHash, told } from "./filter.js";
+import { drawView, viewsOf, windowOf } from "./photo.js";
+
+const FACETS = [
+  ["study", "study"], ["label", "class"], ["outcome", "type"], ["tide", "TIDE type"], ["mechanism", "mechanism"], ["size", "size"], ["by", "put in / attack"],
+];
+const PAGE = 24;
+
+/** All rows behind a filter; `source`, `meta` and `evidence` are set by the page before it is shown. */
+export class Gallery extends HTMLElement {
+  #filter = { ...FAILURES };
+  #shown = 0;
+  #turn = 0;
+  #from = null;
+  score = 0;
+
+  start(source, meta, evidence) {
+    Object.assign(this, { source, meta, evidence, score: meta.reported });
+    this.#build();
+    window.addEventListener("popstate", () => this.#follow());
+    evidence.onstep = (step, index) => this.#step(step, index);
+    return this.#follow(true);
+  }
+
+  get filter() {
+    return structuredClone(this.#filter);
+  }
+
+  /** Show exactly the rows behind `filter`; `from` is the mark that leads here, to go back to. */
+  async show(filter, { from = null, move = true } = {}) {
+    this.#filter = structuredClone(filter);
+    this.#from = from;
+    const address = toHash(filter);
+    if (location.hash !== address) history.pushState(null, "", address);
+    await this.#refresh();
+    if (move) {
+      this.scrollIntoView({ block: "start" });
+      this.heading.focus({ preventScroll: true });
+    }
+  }
+
+  #follow(first = false) {
+    const wanted = fromHash(location.hash);
+    if (wanted === null && !first && location.hash && !location.hash.startsWith("#rows=")) return undefined;
+    this.#filter = wanted ?? { ...FAILURES };
+    return this.#refresh();
+  }
+
+  #build() {
+    this.heading = el("p", { class: "total", tabindex: "-1", "aria-live": "polite" });
+    this.chips = el("div", { class: "chips" });
+    this.facets = el("div", { class: "facets" });
+    this.cards = el("div", { class: "cards" });
+    this.more = el("button", { type: "button", class: "more", onclick: () => this.#page() }, "Show more");
+    const slider = el("input", { type: "range", min: 0, max: 1, step: 0.05, value: this.score, "aria-label": "draw detections from this score on" });
+    const value = el("output", {}, this.score.toFixed(2));
+    slider.addEventListener("input", () => { value.textContent = Number(slider.value).toFixed(2); });
+    slider.addEventListener("change", () => { this.score = Number(slider.value); this.#redraw(); });
+    this.append(
+      this.facets,
+      el("div", { class: "tools" }, document.createElement("md-switches"), el("label", { class: "score" }, "drawn from score ", slider, value)),
+      el("div", { class: "state" }, this.heading, this.chips),
+      this.cards,
+      this.more,
+    );
+  }
+
+  async #refresh() {
+    const turn = ++this.#turn;
+    await this.#fillFacets(turn);
+    if (turn !== this.#turn) return;
+    this.#fillChips();
+    await this.#redraw();
+  }
+
+  async #redraw() {
+    this.cards.replaceChildren();
+    this.#shown = 0;
+    await this.#page();
+  }
+
+  async #fillFacets(turn) {
+    const selects = [];
+    for (const [column, name] of FACETS) {
+      const { [column]: chosen, ...others } = this.#filter;
+      if (column === "study") delete others.again;
+      const counts = (await this.source.counts(others, column)).filter(([value]) => value !== null);
+      if (counts.length === 0) continue;
+      const select = el("select", { "data-column": column, onchange: () => this.#choose(column, select.value) });
+      select.append(el("option", { value: "" }, "all"));
+      counts.forEach(([each, count], i) => select.append(el("option", { value: String(i) }, `${each} (${shown(count)})`)));
+      select.values = counts.map(([each]) => each);
+      const at = chosen?.length === 1 ? select.values.indexOf(chosen[0]) : -1;
+      select.value = at < 0 ? "" : String(at);
+      select.classList.toggle("set", at >= 0);
+      selects.push(el("label", {}, el("span", {}, name), select));
+    }
+    if (turn === this.#turn) this.facets.replaceChildren(...selects);
+  }
+
+  #choose(column, value) {
+    const filter = this.filter;
+    const select = this.facets.querySelector(`select[data-column="${column}"]`);
+    if (value === "") delete filter[column];
+    else filter[column] = [select.values[Number(value)]];
+    if (column === "study") {  // of one study all is shown, whoever else tells of it
+      if (value === "" && filter.failure) filter.again = [false];
+      else delete filter.again;
+    }
+    this.show(filter, { from: this.#from, move: false }).then(() => this.facets.querySelector(`select[data-column="${column}"]`)?.focus());
+  }
+
+  #fillChips() {
+    const chips = told(this.#filter).map(({ name, text }) => el("button", {
+      type: "button", class: "chip", title: "take this condition away",
+      onclick: () => { const { [name]: _, ...rest } = this.filter; this.show(rest, { move: false }); },
+    }, text, el("span", { "aria-hidden": "true" }, " ×")));
+    const usual = JSON.stringify(this.#filter) === JSON.stringify(FAILURES);
+    if (!usual) chips.push(el("button", { type: "button", class: "reset", onclick: () => this.show(FAILURES, { move: false }) }, "all failures"));
+    const back = this.#from;
+    if (back) chips.push(el("button", { type: "button", class: "reset", onclick: () => { back.scrollIntoView({ block: "center" }); back.focus({ preventScroll: true }); } }, "↩ back to where you came from"));
+    this.chips.replaceChildren(...chips);
+  }
+
+  async #page() {
+    const turn = this.#turn;
+    const { total, rows } = await this.source.rows(this.#filter, this.#shown, PAGE);
+    const cards = await Promise.all(rows.map((row) => this.#card(row)));
+    if (turn !== this.#turn) return;
+    this.cards.append(...cards);
+    this.#shown += rows.length;
+    this.total = total;
+    this.heading.textContent = total === 0 ? "Nothing: no row is behind this." : `${shown(total)} ${total === 1 ? "row" : "rows"}, the worst first`;
+    this.more.hidden = this.#shown >= total;
+    this.more.textContent = `Show more (${shown(total - this.#shown)} left)`;
+  }
+
+  async #card(row) {
+    const views = viewsOf(row, this.meta, this.score);
+    const part = views.length ? windowOf(views[views.length - 1], row) : null;
+    const pictures = await Promise.all(views.map(async (view) => el("span", { class: "view" }, await drawView(view, this.source, part), view.title ? el("span", { class: "view-title" }, view.title) : null)));
+    const card = el("button", { type: "button", class: pictures.length > 1 ? "card edited" : "card", "data-index": row.index, onclick: () => this.evidence.open(row, this.score) },
+      el("span", { class: pictures.length > 1 ? "views two" : "views" }, pictures.length ? pictures : el("span", { class: "view none" }, "no photo")),
+      el("span", { class: "caption" }, el("span", { class: `badge ${row.outcome}` }, row.outcome), " ", el("b", {}, row.label ?? ""), row.outcome === "renamed" ? ` → ${row.became}` : ""),
+      el("span", { class: "detail" }, detailOf(row)));
+    return card;
+  }
+
+  async #step(step, index) {
+    const { rows } = await this.source.rows(this.#filter, 0, Infinity);
+    const at = rows.findIndex((row) => row.index === index);
+    const next = rows[at + step];
+    if (at >= 0 && next) this.evidence.open(next, this.score);
+  }
+}
+
+function detailOf(row) {
+  const parts = [row.study];
+  if (row.mechanism) parts.push(row.mechanism);
+  else if (row.tide) parts.push(row.tide);
+  if (row.by) parts.push(row.study === "attack" ? `attack ${row.by}` : `${row.by} put in`);
+  if (row.score_before !== null && row.score !== null) parts.push(`${row.score_before.toFixed(2)} → ${row.score.toFixed(2)}`);
+  else if (row.score !== null) parts.push(`score ${row.score.toFixed(2)}`);
+  if (row.control) parts.push("null control");
+  if (row.flicker) parts.push("flicker");
+  return parts.join(" · ");
+}

@@ -1,0 +1,67 @@
+"""The report of a real checkup, made once, one of data whose names are hostile, and a browser to open them in."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from page_parts import Page
+
+import misdetect as md
+from misdetect.data.memory import from_pairs
+
+EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'>", "plain")
+
+
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory):
+    """A checkup of the embedded detector on a few images: every study but verify."""
+    folder = tmp_path_factory.mktemp("report") / "up"
+    return md.checkup("zoo:yolox", "rooms:val,count=16", minutes=0.1, pictures=1, out=folder)
+
+
+@pytest.fixture(scope="session")
+def page(checked):
+    return Page(checked.report)
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory):
+    """The page of data and a detector whose classes have names that are markup."""
+    generator = np.random.default_rng(0)
+    pairs = []
+    for _ in range(4):
+        image = generator.integers(0, 255, (64, 80, 3)).astype(np.uint8)
+        pairs.append((image, {"boxes": [[4, 4, 30, 30], [40, 10, 70, 50]], "labels": [0, 1]}))
+    answer = ([[5, 5, 30, 30], [41, 10, 70, 50], [2, 40, 20, 60]], [0.9, 0.8, 0.7], [1, 1, 2])
+    detector = md.load_detector(lambda images: [answer] * len(images), names=EVIL)
+    data = from_pairs(pairs, EVIL)
+    folder = tmp_path_factory.mktemp("hostile") / "up"
+    return Page(md.checkup(detector, data, minutes=0.1, pictures=1, out=folder).report)
+
+
+NEEDED = "MISDETECT_NEED_BROWSER"
+"""Set where the tests in a browser must run: then it is a failure that there is none."""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium, or the one that ``MISDETECT_CHROMIUM`` names; nothing is downloaded."""
+    program = os.environ.get("MISDETECT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        lacking("playwright is not installed (pip install 'misdetect[dev]')")
+    if program is None:
+        lacking("there is no chromium on the PATH, and MISDETECT_CHROMIUM does not name one")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def lacking(why):
+    """Skip, or fail where these tests are needed."""
+    if os.environ.get(NEEDED):
+        pytest.fail(f"{NEEDED} is set, but {why}.")
+    pytest.skip(f"{why}.")
