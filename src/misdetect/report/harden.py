@@ -7,8 +7,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from misdetect.files import write_atomically
 from misdetect.report.charts import BAD, PALE, SERIES, caption, new, plain, save
-from misdetect.report.page import paragraphs, pictures, settings_table, write_page
+from misdetect.report.inline import whole_page
+from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
 from misdetect.studies.contract import Document
 
 _WORDS = {
@@ -26,22 +28,26 @@ def harden_page(document: Document, path: Path) -> Path:
     """Draw the figures beside ``path`` and write the page of ``document``."""
     folder = path.parent / "images"
     drawn = [save(folder / "frontier.png", frontier(document)), save(folder / "training.png", training(document))]
+    title, room = f"harden: {document['detector']} with {document['settings']['with']}", [FIGURES]
     parts = [
+        f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header><main>',
         paragraphs(document["sentences"]),
         "<h2>Before and after</h2>",
         _sides(document),
         "<h2>Repaired or not</h2>",
         _repair(document),
-        pictures(drawn[:1], set()),
+        figures(drawn[:1], set(), room),
         "<h2>Configurations</h2>",
         _configurations(document),
-        pictures(drawn[1:], set()),
+        figures(drawn[1:], set(), room),
         _rounds(document),
         *(paragraphs([f"Not tested with {each['study']}: {each['why']}"]) for each in document["skipped"]),
         f"<p>Weights: <code>{html.escape(document['hardened'] or document['weights'])}</code></p>",
         settings_table(document["settings"]),
+        "</main>",
     ]
-    return write_page(path, f"harden: {document['detector']} with {document['settings']['with']}", parts)
+    write_atomically(path, whole_page(title, "".join(parts), "").encode())
+    return path
 
 
 def _objective(document: Mapping[str, Any]) -> str:
@@ -104,7 +110,7 @@ def training(document: Mapping[str, Any]) -> Figure:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     first = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     rest = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{first}</tr>{rest}</table>"
+    return f'<div class="numbers"><table class="overview"><tr>{first}</tr>{rest}</table></div>'
 
 
 def number(value: float | None, ends: Sequence[float] | None = None) -> str:

@@ -63,11 +63,12 @@ def json_block(name: str, value: Any) -> str:
 
 
 def whole_page(title: str, body: str, blocks: str) -> str:
-    """A page of ``body`` and ``blocks``, which are HTML, under ``title``, which is not."""
+    """A page of ``body`` and ``blocks``, which are HTML, under ``title``, which is not; without blocks of data there is
+    no script either."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">'
         f"<title>{html.escape(title)}</title><style>{style()}</style>"
     )
-    start = f'<script type="module">{script()}</script>'
+    start = f'<script type="module">{script()}</script>' if blocks else ""
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}{blocks}{start}</body></html>'
