@@ -18,6 +18,7 @@ from misdetect.detectors import load_detector
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 from misdetect.errors import BadData, BadSpec, LevelTooLow, NothingToTest
 from misdetect.studies.attack.ladder import MASKED, STRONG, UNCHECKED, WEAK
+from misdetect.studies.attack.plan import main_attacks, rungs
 from misdetect.studies.attack.rows import pixels_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.attack.transfer import rival
@@ -324,3 +325,11 @@ def test_what_only_says_that_something_is_there_is_no_rival(name):
     detector = load_detector(f"zoo:{name}")
     found = rival(detector, AttackSettings(), detector.names)
     assert found is None or ZOO[found.removeprefix("zoo:")].family not in ("mcml", ZOO[name].family)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 20])
+def test_every_rung_has_a_name_of_its_own(steps):
+    """One step was once both "2 steps" of the shorter and of the longer attack, and the ladder fell over."""
+    how = AttackSettings(steps=steps)
+    names = [attack.name for attack in (*main_attacks(how), *rungs(how))]
+    assert len(names) == len(set(names))

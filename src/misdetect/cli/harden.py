@@ -7,16 +7,18 @@ from rich.console import Console
 from rich.text import Text
 
 from misdetect.api.harden import harden as run
+from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, plain_table, present, watching
+from misdetect.cli.shell import Document, plain_table, watching
 from misdetect.report.harden import mean, number
 from misdetect.studies.harden.settings import HardenSettings
 
 
-def _harden(detector: str, data: str, *, json: bool = False, **given: Any) -> None:
+def _harden(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
+    gates = Gates.of(given)
     with watching("harden") as progress:
         found = run(detector, data, progress=progress, **given)
-    present(found.document, json, show)
+    return gates.conclude(found.document, json, show)
 
 
 def show(console: Console, document: Document) -> None:
@@ -51,5 +53,6 @@ harden = signed(
         inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
         inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
         *options(HardenSettings),
+        *gate_options(),
     ],
 )

@@ -205,6 +205,8 @@ def _what(title: str, counts: Mapping[str, Any]) -> str:
 
 
 def _asked(counts: Mapping[str, Any]) -> str:
+    if "images_per_second" in counts:
+        return f"{counts['images_per_second']:.1f} images/s"
     return f"{int(counts.get('queries', 0))} asked, {int(counts.get('cached', 0))} from cache"
 
 

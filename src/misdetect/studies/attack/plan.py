@@ -51,7 +51,8 @@ def rungs(how: AttackSettings) -> list[Attack]:
     main = replace(main_attacks(how)[2], thorough=False)
     far = max(FAR, how.eps)
     image = Where("image")
-    few, many, starts = max(2, how.steps // SHORTER), LONGER * how.steps, how.restarts + LONGER
+    few, starts = max(2, how.steps // SHORTER), how.restarts + LONGER
+    many = max(LONGER * how.steps, few + 1)  # rungs go by their names
     wide = max(how.step, 2 * how.eps / few)  # so that few steps lead from any point of the ball to any other
     return [
         replace(main, name=f"{few} steps", pace=replace(main.pace, steps=few, alpha=wide)),

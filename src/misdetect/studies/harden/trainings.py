@@ -1,6 +1,7 @@
 """``Workshop``: trains one detector again and again from the same weights, by several configurations and seeds."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,9 +104,13 @@ class Workshop:
         recipe = recipe_for(self.subject, how, seed)
         training = Training(self.subject, batches, recipe, folder, change=change, check=check, guard=guard)
 
+        begun, first = time.monotonic(), training.step
+
         def watch(step: int, total: int, numbers: Mapping[str, float]) -> None:
             if progress is not None:
-                progress(step * recipe.batch, total * recipe.batch, {"of": f"{configuration} {seed}", **numbers})
+                speed = (step - first) * recipe.batch / max(time.monotonic() - begun, 1e-6)
+                about = {"study": f"training {configuration}, seed {seed}", "of": "images", "images_per_second": speed}
+                progress(step * recipe.batch, total * recipe.batch, {**numbers, **about})
 
         run = training.run(save_every=-(-_SAVE_EVERY // how.replays) * how.replays, watch=watch)
         return Trial(configuration, seed, run, training.judgement.best, self._scores(run), run.about.get("stopped"))
