@@ -261,6 +261,8 @@ def test_boxes_can_be_switched_off(open_page, page):
 def test_nothing_scrolls_sideways(open_page, page, viewport, scheme):
     shown = open_page(page.path, viewport=viewport, scheme=scheme)
     assert shown.wide() <= 0
+    inner = "[...document.querySelectorAll('.scroll, .canvas')].map(node => node.scrollWidth - node.clientWidth)"
+    assert max(shown.tab.evaluate(inner)) <= 0, "nor inside a chart"
     shown.tab.locator("md-gallery .card").first.click()
     shown.settle()
     assert shown.tab.locator("dialog").evaluate("node => node.scrollWidth - node.clientWidth") <= 0

@@ -259,6 +259,24 @@ def test_settings_and_hashes_are_told(checked, page):
     assert checked.document["data"]["fingerprint"] in footer
 
 
+def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeypatch):
+    from page_parts import Page
+
+    from misdetect.report import embedded
+    from misdetect.report import page as pages
+    from misdetect.report.checkup import checkup_page
+
+    monkeypatch.setattr(pages, "PICTURES", 60_000)
+    monkeypatch.setattr(embedded, "MOST", 400)
+    small = Page(checkup_page(checked.runs, checked.document, tmp_path / "small.html", 1))
+    assert sum(map(len, small.pictures.values())) <= 60_000
+    assert any(not record.get("picture") for record in small.meta["images"].values())
+    assert len(small.rows) == 400 < len(page.rows)
+    assert f"{len(page.rows) - 400:,} rows of the lowest scores are left out" in small.html
+    failures = sum(row["failure"] for row in page.rows)
+    assert sum(row["failure"] for row in small.rows) == min(failures, 400), "failures go last"
+
+
 def test_names_from_data_are_never_markup(hostile):
     from conftest import EVIL
 

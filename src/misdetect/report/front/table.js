@@ -31,7 +31,8 @@ export class Table extends Chart {
 }
 
 function textOf(cell, column) {
-  return cell.ends || column.startsWith("of the") ? percent(cell.value) : shown(cell.value);
+  if (cell.ends || column.startsWith("of the")) return percent(cell.value);
+  return column.startsWith("AP") && cell.value !== null ? cell.value.toFixed(3) : shown(cell.value);
 }
 
 function percent(share) {
