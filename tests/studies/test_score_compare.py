@@ -90,3 +90,26 @@ def test_a_person_sees_what_fell(run, runs, tmp_path):
     document = md.compare(tmp_path / "right.json", tmp_path / "sink.json").document
     assert not document["paired"], "a document has no rows"
     assert "differences" not in document
+
+
+def test_parts_that_are_not_there_are_no_objects(tmp_path):
+    """A detector that finds every part that is there, and nothing else, is perfect; the missing ones are not missed."""
+    data = md.load_data("bikes:val,count=6")
+    absent = sum(int((~sample.truth.present).sum()) for sample in data)
+    assert absent
+
+    class Sees:
+        names = data.names
+
+        def detect(self, images):
+            known = {sample.image.tobytes(): sample.truth for sample in data}
+            found = []
+            for image in images:
+                truth = known[image.tobytes()]
+                truth = truth[truth.present]
+                found.append(md.Detections(truth.boxes, [0.9] * len(truth), truth.labels))
+            return found
+
+    scored = md.score(md.detect(Sees(), data, out=tmp_path / "run"), data).document
+    assert scored["ap"]["AP"] == 1
+    assert scored["counts"]["objects"] == sum(int(sample.truth.present.sum()) for sample in data)

@@ -124,13 +124,14 @@ class DetectionColumns:
 def truth_columns(dataset: Dataset, *, masks: bool = False) -> TruthColumns:
     """The truths of ``dataset`` as columns; with ``masks`` also its segments, where every object has one.
 
+    Parts whose state says that they are not there are no objects: what is detected in their place is wrong.
     Images are ordered by their ``image_id`` where all are numbers, as COCO does: among equal scores the order of images
     decides which detection counts first.
     """
     samples = list(dataset)
     if all(isinstance(s.image_id, int) for s in samples):
         samples.sort(key=lambda s: int(s.image_id))
-    truths = [s.truth for s in samples]
+    truths = [s.truth if s.truth.states is None else s.truth[s.truth.present] for s in samples]
     lengths = [len(t) for t in truths]
     segments: list[Any] | None = None
     if masks:
