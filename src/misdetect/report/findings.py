@@ -149,8 +149,8 @@ def _fuzz(document: Document) -> Iterator[Finding]:
         shown = f" The worst: {worst['type']} {worst['label']} on {worst['image']}." if worst else ""
         yield Finding(
             f"{harmful} detections break when an object is inserted beside them, {per:.0f} per 1,000 questions.{shown}",
-            "Replay them with `misdetect replay`; fuzz training photos and train on what fails there: `misdetect harden "
-            "--with failures:RUN`.",
+            "Replay them with `misdetect replay`; fuzz training photos, and train on what fails there: `misdetect "
+            "harden --with failures:RUN`.",
             min(per / 1000, 1.0),
             None if ends is None else (ends[0] / 1000, ends[1] / 1000),
             "fuzz",
