@@ -37,10 +37,10 @@ def export(
 
     ``to`` "images", of fuzz and attack: images to train on as COCO, with the annotations of the photos that they were
     made of. Of ``fuzz`` those that fail, the worst first; each image's record says which case it is, what fails, and
-    where what was expected. ``which``: by the inserted object's doing ("attributable"), or "all"; ``inserted``: whether
-    that one is annotated too; the paper leaves it out; ``hidden``: what becomes of annotations that it hides by more
-    than 90 %: dropped, marked (``iscrowd``), or kept. Of ``attack`` the adversarial ones; ``which``: the attack's name,
-    by default the first loss.
+    where what was expected. ``which``: by the inserted object's doing ("attributable"), "all", or "any" that was asked
+    about, failing or not; ``inserted``: whether that object is annotated too; the paper leaves it out; ``hidden``: what
+    becomes of annotations that it hides by more than 90 %: dropped, marked (``iscrowd``), or kept. Of ``attack`` the
+    adversarial ones; ``which``: the attack's name, by default the first loss.
 
     ``to`` "coco", of any study: the photos on which something fails, and the failures as annotations, in the layout
     that FiftyOne imports. "folders": one folder per failure, with pictures and the command that asks again, for at

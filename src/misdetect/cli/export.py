@@ -28,7 +28,7 @@ def export(
     ] = "images",
     which: Annotated[
         str | None,
-        Parameter(help="Of fuzz: attributable (the inserted object's doing) or all; of attack: cls, loc, mtd, noise …"),
+        Parameter(help="Of fuzz: attributable (the inserted object's doing), all or any; of attack: cls, loc, mtd …"),
     ] = None,
     inserted: Annotated[
         Inserted, Parameter(help="Whether the inserted object is annotated; the paper leaves it out.")
