@@ -15,7 +15,7 @@ from misdetect.engine.store import Run
 REPLAYED = {
     "run", "study", "case", "background", "inserted", "box", "opacity", "reproduced", "changes", "picture",
 }  # fmt: skip
-EXPORTED = {"run", "out", "which", "inserted", "hidden", "images", "annotations", "hidden_annotations"}
+EXPORTED = {"run", "out", "to", "which", "inserted", "hidden", "images", "annotations", "hidden_annotations"}
 CHANGE = {"type", "label", "became", "box", "score", "after", "flickers", "counts"}
 
 

@@ -1,48 +1,76 @@
-"""``export``: the failing images of a campaign, or the adversarial ones of an attack, as a COCO data set."""
+"""``export``: what a run found in the forms that other tools take: images to train on, failures as COCO annotations,
+the papers' tables as LaTeX, a folder per failure for a bug report."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from misdetect.api.run import Run, open_run
-from misdetect.data.export import check_new_folder, export_coco
-from misdetect.errors import BadSpec
+from misdetect.boxes import SIDES
+from misdetect.data.export import check_new_folder, export_coco, export_labels
+from misdetect.errors import BadData, BadSpec
+from misdetect.files import check_writable, write_atomically
+from misdetect.report.failure_folders import write_folders
+from misdetect.report.latex import latex
 from misdetect.studies.attack.adversarial import adversarial_images, first_loss
 from misdetect.studies.contract import Document
+from misdetect.studies.failures import Failure, failures
 from misdetect.studies.fuzz.failing import FailingImages, Hidden, Inserted, Which, check_study
+
+Form = Literal["images", "coco", "folders", "latex"]
+MOST = 50
+_LABEL = ("outcome", "became", "harm", "study", "condition", "case", "object", "mechanism", "tide", "reason", "times")
+"""What an exported failure says of itself, beside class, box and score."""
 
 
 def export(
     run: Run | Path | str,
     out: Path | str,
-    *,
+    *more: Run | Path | str,
+    to: Form = "images",
     which: str | None = None,
     inserted: Inserted = "unlabelled",
     hidden: Hidden = "drop",
+    most: int | None = None,
 ) -> Document:
-    """Write images of a run to the new folder ``out`` as COCO, with the annotations of the photos they were made of.
+    """Write what a run found to the new folder ``out`` (LaTeX: to that file), and return what was written.
 
-    Of ``fuzz`` those that fail, the worst first; each image's record says which case it is, what fails, and where what
-    was expected. ``which``: by the inserted object's doing ("attributable"), "all", or "any" that was asked about,
-    failing or not; ``inserted``: whether that object is annotated too; the paper leaves it out; ``hidden``: what
+    ``to`` "images", of fuzz and attack: images to train on as COCO, with the annotations of the photos that they were
+    made of. Of ``fuzz`` those that fail, the worst first; each image's record says which case it is, what fails, and
+    where what was expected. ``which``: by the inserted object's doing ("attributable"), "all", or "any" that was asked
+    about, failing or not; ``inserted``: whether that object is annotated too; the paper leaves it out; ``hidden``: what
     becomes of annotations that it hides by more than 90 %: dropped, marked (``iscrowd``), or kept. Of ``attack`` the
-    adversarial ones; ``which``: the attack's name, by default the first loss. Returns what was written.
+    adversarial ones; ``which``: the attack's name, by default the first loss.
+
+    ``to`` "coco", of any study: the photos on which something fails, and the failures as annotations, in the layout
+    that FiftyOne imports. "folders": one folder per failure, with pictures and the command that asks again, for at
+    most ``most`` (50) of them, the worst first. "latex": the papers' tables, of this run and of ``more`` of its study.
     """
+    opened = [each if isinstance(each, Run) else open_run(each) for each in (run, *more)]
+    if to not in get_args(Form):
+        raise BadSpec(f"to should be {' or '.join(get_args(Form))}. Got {to!r}.")
+    if to == "latex":
+        return _latex(opened, Path(out))
+    if more:
+        raise BadSpec(f"only tables (latex) are made of several runs. Got {len(opened)} for {to}.")
     check_new_folder(Path(out))
-    opened = run if isinstance(run, Run) else open_run(run)
-    about = {"run": str(opened.path), "out": str(out), "inserted": inserted, "hidden": hidden, "hidden_annotations": 0}
+    if to == "images":
+        return _images(opened[0], Path(out), which, inserted, hidden)
+    return _failures(opened[0], Path(out), to, most)
+
+
+def _images(opened: Run, out: Path, which: str | None, inserted: Inserted, hidden: Hidden) -> Document:
+    about = {"run": str(opened.path), "out": str(out), "to": "images", "inserted": inserted, "hidden": hidden}
     if opened.study == "attack":
         which = which or first_loss(opened.directory)
-        return {
-            **about,
-            "which": which,
-            **export_coco(adversarial_images(opened.directory, opened.data, which), Path(out)),
-        }
+        counts = export_coco(adversarial_images(opened.directory, opened.data, which), out)
+        return {**about, "hidden_annotations": 0, "which": which, **counts}
     check_study(opened.directory)
     images = FailingImages(opened.directory, opened.data, _which(which), inserted, hidden)
     found = images.dataset()
-    counts = export_coco(found, Path(out), about=images.about)
-    about["hidden_annotations"] = sum(len(images.about(i)["hidden"]) for i in range(len(found)))
-    return {**about, "which": _which(which), **counts}
+    counts = export_coco(found, out, about=images.about)
+    unseen = sum(len(images.about(i)["hidden"]) for i in range(len(found)))
+    return {**about, "hidden_annotations": unseen, "which": _which(which), **counts}
 
 
 def _which(named: str | None) -> Which:
@@ -50,3 +78,41 @@ def _which(named: str | None) -> Which:
         if known == (named or "attributable"):
             return cast("Which", known)
     raise BadSpec(f"which should be {' or '.join(get_args(Which))} for a run of fuzz. Got {named!r}.")
+
+
+def _failures(opened: Run, out: Path, to: Form, most: int | None) -> Document:
+    if most is not None and most < 1:
+        raise BadSpec(f"most should be at least 1. Got {most}.")
+    every = failures(opened.directory)
+    if not every:
+        raise BadData(f"{opened.path} has no failure, so there is nothing to export.")
+    about: dict[str, Any] = {"run": str(opened.path), "out": str(out), "to": to, "failures": len(every)}
+    if to == "folders":
+        names = write_folders(opened.directory, opened.data, every[: most or MOST], out)
+        return {**about, "folders": names}
+    chosen = every[:most]
+    by_image: dict[str, list[Failure]] = {}
+    for failure in chosen:
+        by_image.setdefault(failure["image"], []).append(failure)
+    place = {opened.data[i].id: i for i in range(len(opened.data))}
+    images = sorted(by_image, key=place.__getitem__)
+    labels = [[_label(failure) for failure in by_image[image]] for image in images]
+    return {**about, **export_labels(opened.data, out, [place[image] for image in images], labels)}
+
+
+def _label(failure: Failure) -> dict[str, Any]:
+    """A failure as an annotation: FiftyOne takes ``score`` for its confidence, and the rest for its attributes."""
+    x0, y0, x1, y1 = (failure[side] for side in SIDES)
+    said = {name: failure[name] for name in _LABEL if failure[name] is not None}
+    score = failure["score_before"] if failure["score_before"] is not None else failure["score"]
+    own = {"bbox": [x0, y0, x1 - x0, y1 - y0], "category": failure["label"], **said}
+    return own | ({} if score is None else {"score": score})
+
+
+def _latex(runs: Sequence[Run], out: Path) -> Document:
+    check_writable(out)
+    if len({run.study for run in runs}) > 1:
+        said = ", ".join(f"{run.path} is of {run.study}" for run in runs)
+        raise BadData(f"a table is of runs of one study: {said}.")
+    write_atomically(out, latex([run.document for run in runs]).encode())
+    return {"runs": [str(run.path) for run in runs], "out": str(out), "to": "latex", "study": runs[0].study}

@@ -53,8 +53,8 @@ VERBS = {
         "--detector zoo:yolox --data rooms:val --out RUN",
     ),
     "export": (
-        "Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels.",
-        "RUN --out failing",
+        "What a run found for other tools: images to train on, failures as COCO (FiftyOne), folders, LaTeX.",
+        "RUN --to folders --out failures",
     ),
     "fuzz": (
         "Insert objects beside others and see which detections that breaks, within a budget.",

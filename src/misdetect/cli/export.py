@@ -1,21 +1,31 @@
-"""``misdetect export``: the failing or adversarial images of a run as a COCO data set, to train on or to look at."""
+"""``misdetect export``: what a run found, in the forms that other tools take."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import Console
+from rich.text import Text
 
 from misdetect.api import export as write
-from misdetect.cli.shell import Document, Json, Quiet, present
+from misdetect.api.export import Form
+from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
+from misdetect.errors import BadSpec
 from misdetect.studies.fuzz.failing import Hidden, Inserted
 
 
 def export(
-    run: Annotated[Path, Parameter(help="Run directory of fuzz or attack.")],
-    /,
-    *,
-    out: Annotated[Path, Parameter(help="Folder for the COCO data set; absent or empty.")],
+    *runs: Annotated[Path, Parameter(help="Run directory; for latex several of one study.", negative=())],
+    out: Annotated[Path, Parameter(help="Folder to write, absent or empty; for latex FILE.tex.")],
+    to: Annotated[
+        Form,
+        Parameter(
+            help="images: those of fuzz that fail, or adversarial ones, as COCO, to train on. coco: failures of any "
+            "study as annotations, as FiftyOne imports them. folders: one per failure, for a bug report. latex: the "
+            "papers' tables."
+        ),
+    ] = "images",
     which: Annotated[
         str | None,
         Parameter(help="Of fuzz: attributable (the inserted object's doing), all or any; of attack: cls, loc, mtd …"),
@@ -26,20 +36,31 @@ def export(
     hidden: Annotated[
         Hidden, Parameter(help="What becomes of annotations that it hides by more than 90 %; mark: as crowds.")
     ] = "drop",
+    most: Annotated[
+        int | None,
+        Parameter(help="coco, folders: at most N failures, the worst first.", validator=Number(gte=1)),
+        Parameter(converter=whole_number),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write the failing images of a run of fuzz, or the adversarial ones of attack, as COCO, with their labels."""
-    present(write(run, out, which=which, inserted=inserted, hidden=hidden), json, show)
+    """What a run found for other tools: images to train on, failures as COCO (FiftyOne), folders, LaTeX."""
+    if not runs:
+        raise BadSpec("export needs a run directory; none was given.")
+    first, *more = runs
+    present(write(first, out, *more, to=to, which=which, inserted=inserted, hidden=hidden, most=most), json, show)
 
 
 def show(console: Console, document: Document) -> None:
     """The document for a person."""
-    console.print(
-        f"{document['images']} images with {document['annotations']} annotations -> {document['out']}",
-        markup=False,
-    )
-    if document["hidden_annotations"]:
+    said = {
+        "images": "{images} images with {annotations} annotations -> {out}",
+        "coco": "{labels} failures on {images} images -> {out}",
+        "folders": "{count} of {failures} failures -> {out}",
+        "latex": "tables of {study} -> {out}",
+    }[document["to"]]
+    console.print(Text(said.format(**document, count=len(document.get("folders", ())))))
+    if document.get("hidden_annotations"):
         done = {"drop": "were left out", "mark": "are marked as crowds", "keep": "are kept"}[document["hidden"]]
         console.print(
             f"{document['hidden_annotations']} annotations that inserted objects hide (more than 90 %) {done}",
