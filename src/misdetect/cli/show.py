@@ -12,6 +12,7 @@ from misdetect.api import open_run
 from misdetect.cli.gates import FailIf, Gates, JUnit
 from misdetect.cli.shell import Document, Json, Quiet, Show
 from misdetect.labels import told
+from misdetect.studies.contract import kind_of
 
 
 def show(
@@ -43,5 +44,5 @@ def _shown(study: str) -> Show:
     try:
         found: Show = import_module(f"misdetect.cli.{study}").show
     except ModuleNotFoundError:
-        return lambda console, document: None
+        return lambda console, document: console.print(Text("\n".join(kind_of(study).sentences(dict(document)))))
     return found

@@ -40,15 +40,15 @@ def divided(data: str | Dataset, names: Sequence[str], held_out: str | None = No
     Joined.of(names, whole.names, "the detector", whole.spec)
     if isinstance(data, str) and (drawn := _own_splits(data)) is not None:
         held_out, test = held_out or drawn[0], test or drawn[1]
-    missing = (held_out is None) + (test is None)
-    aside = missing * (len(whole) // _TENTH)
-    if missing and len(whole) // _TENTH < _FEWEST:
+    missing, size = (held_out is None) + (test is None), len(whole) // _TENTH
+    if missing and size < _FEWEST:
         raise BadData(
             f"{whole.spec} has {len(whole)} images, too few to set some aside; name data with --held-out and --test."
         )
-    train = whole[: len(whole) - aside] if missing else whole
-    rest = [whole[at : at + len(whole) // _TENTH] for at in range(len(train), len(whole), len(whole) // _TENTH)]
-    return Split(whole, train, held_out or rest.pop(0), test or rest.pop(0))
+    first = len(whole) - missing * size
+    aside = [whole[at : at + size] for at in (first, first + size)]
+    train = whole[:first] if missing else whole
+    return Split(whole, train, held_out or aside.pop(0), test or aside.pop(0))
 
 
 def _own_splits(text: str) -> tuple[str, str] | None:
