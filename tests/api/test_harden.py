@@ -1,6 +1,7 @@
 """``md.harden`` from end to end, on a few photos and for a few steps: the folder, the document, resuming, refusals."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,26 @@ def test_free_training_and_a_backbone_that_was_trained_under_attack(tmp_path: Pa
     assert run["settings"]["change"]["name"] == ("free" if "free" in more else "adversarial")
     assert (tmp_path / "out" / "backbone" / "run.json").exists() == ("backbone" in more)
     assert found["guard"]["held_out_before"]["AP50"] > 0.5  # of its own weights, whatever it began with
+
+
+def test_rounds_end_where_held_out_photos_yield_no_fewer_failures(campaign: Path, tmp_path: Path) -> None:
+    """The loop: what each round learns from grows, and the round that is kept is the last that brought something."""
+    how = SMALL | {"seeds": 1, "rounds": 3, "learning_rate": 1e-5}
+    found = md.harden("zoo:ssd", PHOTOS, with_=f"failures:{campaign}", out=tmp_path / "out", **how).document
+    rates = [each["failure_rate"] for each in found["rounds"]]
+    images = [each["failing_images"] for each in found["rounds"][1:]]
+    assert images == sorted(images)
+    kept = found["guard"]["round"]
+    assert all(after < before for before, after in pairwise(rates[1 : kept + 1]))
+    assert kept == len(rates) - 1 or (kept == len(rates) - 2 and rates[-1] >= rates[kept])
+    names = {path.name for path in (tmp_path / "out" / "round-1").iterdir()}
+    assert {"same-0", "failing-0", "unfiltered-0", "held-out"} <= names
+    if len(rates) > 2:
+        later = {path.name for path in (tmp_path / "out" / "round-2").iterdir()}
+        assert {"failing-0", "fuzz", "held-out"} <= later
+        assert "same-0" not in later
+    kept_weights = md.load_detector(f"zoo:ssd,weights={tmp_path / 'out' / f'round-{kept}' / 'weights.safetensors'}")
+    assert md.load_detector(found["hardened"]).fingerprint == kept_weights.fingerprint
 
 
 def test_a_floor_that_cannot_be_held_keeps_the_weights(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
-from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
+from misdetect.errors import BadData, BadSpec, RunMismatch
 from misdetect.files import write_atomically
 from misdetect.pools.pool import build_pool, write_pool
 from misdetect.protocols import Detector, Differentiable, Trainable, describe, require
@@ -208,19 +208,20 @@ class _Hardener:
         rules: dict[str, Any] = {"score": how.score, "confidence": how.confidence}
         looked = RetestSettings(out=folder / PHOTOS, limit=how.images, **rules, **self.common)
         runs = {PHOTOS: run_settings("retest", detector, test, looked)}
+        wanted: dict[str, Callable[[], Run]] = {FUZZ: lambda: self._campaign(detector, test, folder / FUZZ)}
         if isinstance(self.subject, Differentiable):
-            runs[ATTACK] = attack(
+            wanted[ATTACK] = lambda: attack(
                 detector, test, losses=("cls", "loc", "mtd"), eps=how.eps, steps=how.attack_steps, limit=how.attacked,
                 ladder=min(_LADDER, how.attacked), keep=False, seed=how.seed, out=folder / ATTACK, **rules,
                 **self.common,
             )  # fmt: skip
-        try:
-            runs[FUZZ] = self._campaign(detector, test, folder / FUZZ)
-        except MisdetectError as error:
-            if self.lessons is not None:
-                raise
-            if before is None:
-                self.skipped.append({"study": FUZZ, "why": str(error)})
+        for name, run in wanted.items():
+            try:
+                runs[name] = run()
+            except (BadData, BadSpec) as error:  # no masks to cut out by, nothing found that could be lost
+                if name == FUZZ and self.lessons is not None:
+                    raise
+                self.skipped.append({"study": f"{name} {folder.name}", "why": str(error)})
         edits = (before or runs).get(FUZZ)
         if edits is not None:
             runs[INSERTIONS] = self._shown(detector, edits, folder / INSERTIONS)

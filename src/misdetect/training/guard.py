@@ -75,7 +75,7 @@ class Watchdog:
 
     def _refused(self, step: int, scores: Mapping[str, float]) -> str | None:
         """Why the weights after ``step``, of such ``scores``, are not to be used."""
-        if scores["AP50"] <= self.collapse * self.before["AP50"]:
+        if scores["AP50"] <= self.collapse * self.before["AP50"] and self.before["AP50"]:
             was = f"of {self.before['AP50']:.3f} before"
             return f"it collapsed to background: AP50 at step {step} is {scores['AP50']:.3f}, {was}"
         if self.floor is not None and scores["AP"] < self.floor:

@@ -86,7 +86,8 @@ class Watched:
             hard = measure_on(detector, self.edited.images, self.edited.truths)
         else:
             hard = measure_on(detector, self._attacked(detector), self.photos.truths)
-        return {"AP": clean["AP"], "AP50": clean["AP50"], self.objective: hard["AP50"]}
+        known = {"AP": clean.get("AP"), "AP50": clean.get("AP50"), self.objective: hard.get("AP50")}
+        return {name: value or 0.0 for name, value in known.items()}  # where nothing is annotated there is none
 
     def _attacked(self, detector: Detector) -> list[Pixels]:
         attack = Adversarial(how="mtd", eps=self.eps, alpha=self.eps / 4, steps=STEPS, clean=0.0, half=False)
