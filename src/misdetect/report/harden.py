@@ -110,7 +110,7 @@ def training(document: Mapping[str, Any]) -> Figure:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     first = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     rest = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="numbers"><table class="overview"><tr>{first}</tr>{rest}</table></div>'
+    return f'<div class="facts"><table class="overview"><tr>{first}</tr>{rest}</table></div>'
 
 
 def number(value: float | None, ends: Sequence[float] | None = None) -> str:
