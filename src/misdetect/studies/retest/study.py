@@ -1,5 +1,6 @@
 """The study: one case per photo, and one per insertion of the campaign that is shown again."""
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.metrics.transplant import PART
+from misdetect.picture import digest
 from misdetect.protocols import Detector, Traced
 from misdetect.studies.attack.rows import IMAGE, SCHEMA, Answer, Scene, detection_rows, object_rows, own_columns
 from misdetect.studies.fuzz.campaign import rebuild as fuzz_study
@@ -41,16 +43,19 @@ class RetestStudy(JoinedStudy):
     ) -> None:
         super().__init__(opened, names)
         self.how: RetestSettings = how
-        self.inside, self._campaign = inside, None if campaign is None else campaign.about["id"]
+        self.inside = inside
+        self._campaign: str | None = None
         self.bench, self.insertions = None, dict[int, Insertion]()
         if campaign is not None:
             check_study(campaign)
             self.bench = fuzz_study(campaign, opened.data).bench
             asked = Campaign.of(campaign).asked
             self.insertions = {row["case_index"]: Insertion.of_row(row) for row in asked}
+            shown = {str(number): insertion.columns() for number, insertion in self.insertions.items()}
+            self._campaign = digest(self.bench.pool.fingerprint, json.dumps(shown, sort_keys=True))
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows, for ``run.json``; a campaign is known by what it is, wherever it lies."""
+        """What decides the rows, for ``run.json``; a campaign is known by what it inserts, wherever it lies."""
         return super().settings() | {"inside": self.inside, "campaign": self._campaign}
 
     @cached_property
