@@ -22,6 +22,16 @@ def prediction_cache(tmp_path_factory):
         yield path
 
 
+@pytest.fixture(autouse=True)
+def signals_as_found():
+    """A command takes the signals, and one that is over ends the process when it hears one: whoever runs a command in
+    the process of a test gives them back, or the worker dies in a test of interruptions that comes later."""
+    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in heard]
+    yield
+    assert [signal.getsignal(number) for number in heard] == before
+
+
 @pytest.fixture
 def run(capsys):
     """``run(*arguments)``: the command's exit code, stdout and stderr."""

@@ -3,12 +3,10 @@
 import contextlib
 import io
 import json
-import signal
-import sys
 from pathlib import Path
 
-from misdetect.__main__ import ENDED
-from misdetect.cli import main
+from in_process import ended
+
 from misdetect.engine.store import Run
 
 TOYS = Path(__file__).parents[1] / "studies" / "fuzz_toys.py"
@@ -53,18 +51,9 @@ class Knowing:
 def command(*arguments) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the command; for fixtures that are shared, where ``capsys`` cannot be had."""
     out, err = io.StringIO(), io.StringIO()
-    before, argv = {number: signal.getsignal(number) for number in ENDED}, sys.argv
-    sys.argv = ["misdetect", *map(str, arguments)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-    except SystemExit as ended:
-        return int(ended.code or 0), out.getvalue(), err.getvalue()
-    finally:
-        sys.argv = argv
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    raise AssertionError("the command ends with an exit code")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = ended(*arguments)
+    return code, out.getvalue(), err.getvalue()
 
 
 def instead(arguments, *more):

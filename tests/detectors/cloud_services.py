@@ -10,8 +10,6 @@ import hashlib
 import hmac
 import json
 import re
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -371,21 +369,6 @@ def clouds_at(server: Server) -> Iterator[Callable[..., CloudDetector]]:
     yield build
     for detector in made:
         detector.close()
-
-
-def command(patch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """``misdetect`` with these arguments, in this process: its exit code."""
-    from misdetect.cli import main
-
-    patch.setattr(sys, "argv", ["misdetect", *map(str, arguments)])
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def coco(folder: Path, pictures: list[Any]) -> str:

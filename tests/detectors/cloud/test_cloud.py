@@ -18,7 +18,6 @@ from cloud_services import (
     Cloud,
     Thing,
     coco,
-    command,
     paint,
     same,
     wanted,
@@ -315,7 +314,7 @@ def test_specs_that_are_refused(server: Server, spec: str, says: str) -> None:
 
 
 def test_the_command_line_from_pictures_to_coco_results(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server, tmp_path: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     """``misdetect detect`` against the server gives the truth that was painted, one query for each image."""
     server.script = CLOUDS["max"].script
@@ -327,10 +326,9 @@ def test_the_command_line_from_pictures_to_coco_results(
         if label < 3
     ]
     data, out = coco(tmp_path, [paint(scene) for scene in painted]), tmp_path / "out.json"
-    code = command(monkeypatch, "detect", "--detector", f"max:{server.url}", "--data", data, "--out", out, "--json")
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    assert json.loads(said.out)["engine"]["queries"] == len(server.requests) == 5
+    code, said, err = run("detect", "--detector", f"max:{server.url}", "--data", data, "--out", out, "--json")
+    assert code == 0, err
+    assert json.loads(said)["engine"]["queries"] == len(server.requests) == 5
     results = json.loads(out.read_text())
     assert sorted((r["image_id"], r["category_id"], r["score"]) for r in results) == sorted(e[:3] for e in expected)
     boxes = {(r["image_id"], r["category_id"], r["score"]): r["bbox"] for r in results}

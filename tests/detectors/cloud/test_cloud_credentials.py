@@ -8,6 +8,7 @@ import json
 import logging
 import pickle
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from cloud_services import (
     WIDTH,
     check_signature,
     coco,
-    command,
     paint,
     same,
     wanted,
@@ -252,8 +252,7 @@ def test_a_service_that_repeats_the_key_does_not_put_it_into_messages(
 def test_a_run_holds_no_key(
     server: Server,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Callable[..., tuple[int, str, str]],
     caplog: pytest.LogCaptureFixture,
     name: str,
 ) -> None:
@@ -269,9 +268,7 @@ def test_a_run_holds_no_key(
     data = coco(tmp_path, [np.roll(paint(SCENE), i, axis=1) for i in range(4)])
     spec = CLOUDS[name].spec.format(url=server.url) + ",max_requests=3"
     with caplog.at_level(logging.DEBUG):
-        code = command(
-            monkeypatch, "detect", "--detector", spec, "--data", data, "--out", tmp_path / "out", "--batch", 1
-        )
+        code, said, err = run("detect", "--detector", spec, "--data", data, "--out", tmp_path / "out", "--batch", 1)
     assert code == 0
     assert len(server.requests) == 3
     written = [path for path in (tmp_path / "out.partial").rglob("*") if path.is_file()]
@@ -280,5 +277,4 @@ def test_a_run_holds_no_key(
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert not leaks(path.read_bytes().decode("latin-1")), path
-    said = capsys.readouterr()
-    assert not leaks(said.out + said.err + caplog.text)
+    assert not leaks(said + err + caplog.text)
