@@ -1,10 +1,12 @@
 """Detectors that misbehave in ways that are not about detecting: they print, they exit, they are asked for names."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,6 +86,18 @@ def test_only_regular_files_are_written(tmp_path, photos, run):
     assert fifo.is_fifo()
 
 
+def wait_until_it_listens(pid: int) -> None:
+    """Until the process hears SIGTERM, which Python alone does not; before, a signal meets an interpreter that is still
+    looking for its own modules, and that one prints what it likes."""
+    status = Path(f"/proc/{pid}/status")
+    deadline = time.monotonic() + 30
+    while status.exists() and time.monotonic() < deadline:
+        heard = re.search(r"^SigCgt:\s*(\w+)$", status.read_text(), re.M)
+        if heard is None or int(heard[1], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 @pytest.mark.parametrize("delay", [0.05, 1.5])
@@ -92,6 +106,7 @@ def test_a_signal_ends_the_command_quickly_and_without_a_traceback(tmp_path, pho
     arguments = ["--detector", spec, "--data", photos, "--out", str(tmp_path / "o.json"), "--workers", str(workers)]
     command = [sys.executable, "-m", "misdetect", "detect", *arguments, "--batch", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until_it_listens(process.pid)
     time.sleep(delay)
     process.send_signal(number)
     began = time.monotonic()
