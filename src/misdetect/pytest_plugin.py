@@ -12,8 +12,13 @@ import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from misdetect.data.dataset import Dataset
     from misdetect.protocols import Detector
+
+    Loaded = TypeVar("Loaded")
 
 OPTIONS = {
     "misdetect_detector": ("SPEC", "the detector of the fixture misdetect_detector; see `misdetect detectors`"),
@@ -35,33 +40,32 @@ def _given(config: pytest.Config, name: str) -> str:
     return str(config.getoption(name) or config.getini(name) or "")
 
 
-def _spec(config: pytest.Config, name: str) -> str:
+def _loaded(config: pytest.Config, name: str, load: "Callable[[str], Loaded]") -> "Loaded":
+    from misdetect import MisdetectError
+
     if not (spec := _given(config, name)):
         option = f"--{name.replace('_', '-')}"
         pytest.fail(f"the fixture {name} needs {option} SPEC, or {name} = SPEC in the configuration.", pytrace=False)
-    return spec
+    try:
+        return load(spec)
+    except MisdetectError as error:
+        pytest.fail(f"{name}: {error}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def misdetect_detector(pytestconfig: pytest.Config) -> "Detector":
     """The detector that ``--misdetect-detector`` or the configuration names, loaded once."""
-    from misdetect import MisdetectError, load_detector
+    from misdetect import load_detector
 
-    try:
-        return load_detector(_spec(pytestconfig, "misdetect_detector"))
-    except MisdetectError as error:
-        pytest.fail(f"misdetect_detector: {error}", pytrace=False)
+    return _loaded(pytestconfig, "misdetect_detector", load_detector)
 
 
 @pytest.fixture(scope="session")
 def misdetect_data(pytestconfig: pytest.Config) -> "Dataset":
     """The data that ``--misdetect-data`` or the configuration names."""
-    from misdetect import MisdetectError, load_data
+    from misdetect import load_data
 
-    try:
-        return load_data(_spec(pytestconfig, "misdetect_data"))
-    except MisdetectError as error:
-        pytest.fail(f"misdetect_data: {error}", pytrace=False)
+    return _loaded(pytestconfig, "misdetect_data", load_data)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, cast
+from typing import Annotated, Any
 
 from misdetect import gates
 from misdetect.api.run import Place, Run
@@ -21,7 +21,6 @@ from misdetect.api.studies import (
     DetectorLike,
     attack,
     confusion,
-    described,
     detect,
     doctor,
     explain,
@@ -29,6 +28,7 @@ from misdetect.api.studies import (
     known_names,
     scan,
     verify,
+    with_keywords,
 )
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
@@ -43,7 +43,6 @@ from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, S
 from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
 
-P = ParamSpec("P")
 PLAN, REPORT = "plan.json", "report.html"
 _HOW = Heading("Running")
 _SHARES = {"images": 0.25, "scan": 0.15, "fuzz": 0.2, "verify": 0.1, "attack": 0.2}
@@ -164,13 +163,6 @@ def _named(progress: Progress | None, study: str) -> Progress | None:
     if progress is None:
         return None
     return lambda done, total, counts: progress(done, total, {**counts, "study": study})
-
-
-def _function(settings: Callable[P, CheckupSettings]) -> Callable[Concatenate[DetectorLike, DataLike, P], Checkup]:
-    def checkup(detector: DetectorLike, data: DataLike, *args: P.args, **kwargs: P.kwargs) -> Checkup:
-        return _checkup(detector, data, settings(*args, **kwargs))
-
-    return cast("Callable[Concatenate[DetectorLike, DataLike, P], Checkup]", described(checkup, settings))
 
 
 def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Checkup:
@@ -300,4 +292,4 @@ def _timeless(value: Any) -> Any:
     return {key: _timeless(inner) for key, inner in value.items() if key not in ("timing", "engine")}
 
 
-checkup = _function(CheckupSettings)
+checkup = with_keywords(_checkup, CheckupSettings, "checkup")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any
 
 from misdetect.api.run import Place, Run
-from misdetect.api.studies import DataLike, DetectorLike, attack, described, fuzz, run_settings
+from misdetect.api.studies import DataLike, DetectorLike, attack, fuzz, run_settings, with_keywords
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
@@ -44,7 +44,6 @@ from misdetect.training.loop import Change
 from misdetect.training.measure import measure_on
 from misdetect.training.zoo import mirrored
 
-P = ParamSpec("P")
 PLAN, WEIGHTS, DOCUMENT, REPORT = "plan.json", "weights.safetensors", "harden.json", "report.html"
 SAME, FAILING, UNFILTERED, ADVERSARIAL = "same", "failing", "unfiltered", "adversarial"
 """Paper 4's three configurations (more of the same photos; failing images added; as many added that nobody filtered),
@@ -72,13 +71,6 @@ class Hardened:
 
     def __repr__(self) -> str:
         return "\n".join([f"harden -> {self.path}", *(f"  {each}" for each in self.document["sentences"])])
-
-
-def _function(settings: Callable[P, HardenSettings]) -> Callable[Concatenate[DetectorLike, DataLike, P], Hardened]:
-    def harden(detector: DetectorLike, data: DataLike, *args: P.args, **kwargs: P.kwargs) -> Hardened:
-        return _harden(detector, data, settings(*args, **kwargs))
-
-    return cast("Callable[Concatenate[DetectorLike, DataLike, P], Hardened]", described(harden, settings))
 
 
 def _harden(detector: DetectorLike, data: DataLike, how: HardenSettings) -> Hardened:
@@ -383,4 +375,4 @@ class _Hardener:
         return _with_weights(self.given, weights) or self.subject
 
 
-harden = _function(HardenSettings)
+harden = with_keywords(_harden, HardenSettings, "harden")

@@ -1,11 +1,9 @@
 """``score``: AP, AR and TIDE of predictions that are there already."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, cast
 
 from misdetect.api.run import Place, Run
-from misdetect.api.studies import DataLike, described
+from misdetect.api.studies import DataLike, with_keywords
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
 from misdetect.studies.contract import keep_document
@@ -14,16 +12,8 @@ from misdetect.studies.score.predictions import Predictions
 from misdetect.studies.score.settings import ScoreSettings
 from misdetect.studies.score.study import ScoreStudy, run_score
 
-P = ParamSpec("P")
 PredictionsLike = str | Path | Run
 """A COCO results file, a ``predictions:`` spec, or a run of ``detect`` (or its directory)."""
-
-
-def _function(settings: Callable[P, ScoreSettings]) -> Callable[Concatenate[PredictionsLike, DataLike, P], Run]:
-    def score(predictions: PredictionsLike, truth: DataLike, *args: P.args, **kwargs: P.kwargs) -> Run:
-        return _score(predictions, truth, settings(*args, **kwargs))
-
-    return cast("Callable[Concatenate[PredictionsLike, DataLike, P], Run]", described(score, settings))
 
 
 def _score(predictions: PredictionsLike, truth: DataLike, how: ScoreSettings) -> Run:
@@ -40,4 +30,4 @@ def _score(predictions: PredictionsLike, truth: DataLike, how: ScoreSettings) ->
     return Run(directory, data=study.data, document=keep_document(directory), place=place)
 
 
-score = _function(ScoreSettings)
+score = with_keywords(_score, ScoreSettings, "score")

@@ -8,7 +8,7 @@ definition of every setting, and editors and type checkers know it.
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from misdetect.api.run import Place, Run
 from misdetect.data import load_data
@@ -30,6 +30,9 @@ from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.verify.settings import VerifySettings
 
 P = ParamSpec("P")
+S = TypeVar("S")
+Subject = TypeVar("Subject")
+Result = TypeVar("Result")
 DetectorLike = str | object
 """A spec, an object with ``names`` and ``detect``, a torch module with ``names``, or a function with ``names``."""
 DataLike = str | Dataset | Iterable[tuple[Any, Any]]
@@ -42,12 +45,10 @@ def study(
     """The function of study ``name``: a detector, data, and the fields of ``settings`` as keywords. What is ``stored``
     may stand for a detector where the study only looks at answers."""
 
-    def run(detector: DetectorLike, data: DataLike, *args: P.args, **kwargs: P.kwargs) -> Run:
-        how = settings(*args, **kwargs)
+    def run(detector: DetectorLike, data: DataLike, how: Running) -> Run:
         return run_settings(name, _stored(detector, data) if stored else detector, data, how)
 
-    run.__name__ = run.__qualname__ = name
-    return cast("Callable[Concatenate[DetectorLike, DataLike, P], Run]", described(run, settings))
+    return with_keywords(run, settings, name)
 
 
 def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
@@ -60,16 +61,30 @@ def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
     return detector
 
 
-def described(run: Callable[..., Any], settings: Callable[..., Any]) -> Callable[..., Any]:
-    """``run``, which takes the fields of ``settings`` as keywords after its own parameters, with their names, defaults
-    and help."""
+@overload
+def with_keywords(
+    run: Callable[[Subject, DataLike, S], Result], settings: Callable[P, S], name: str
+) -> Callable[Concatenate[Subject, DataLike, P], Result]: ...
+@overload
+def with_keywords(
+    run: Callable[[DataLike, S], Result], settings: Callable[P, S], name: str
+) -> Callable[Concatenate[DataLike, P], Result]: ...
+def with_keywords(run: Callable[..., Any], settings: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``run``, whose last parameter is ``settings``, as the function ``name`` that takes their fields as keywords
+    instead, with their names, defaults and help."""
     assert isinstance(settings, type)
-    signature = inspect.signature(run)
-    own = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    options = list(inspect.signature(settings).parameters.values())
-    run.__doc__ = _doc(settings)
-    run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return run
+    *own, _ = inspect.signature(run).parameters.values()
+    signature = inspect.Signature([*own, *inspect.signature(settings).parameters.values()])
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        subjects = [given.pop(parameter.name) for parameter in own]
+        return run(*subjects, settings(**given))
+
+    called.__name__ = called.__qualname__ = name
+    called.__module__ = run.__module__
+    called.__doc__, called.__signature__ = _doc(settings), signature  # type: ignore[attr-defined]
+    return called
 
 
 def _doc(settings: type[Any]) -> str:
