@@ -84,6 +84,31 @@ def test_an_image_is_normalised_by_itself(family: str, batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_together_gives_what_each_gives_alone(family: str) -> None:
+    """Where all fit into the sample that training takes; a smaller one is drawn again by the same seed."""
+    detector = wrap(toy(family), NAMES, batch_size=1)
+    images, truths = photos(3), [truth(0), truth(1), truth(2)]
+    if "rcnn" in family:
+        sampler = detector.module.roi_heads.fg_bg_sampler
+        sampler.batch_size_per_image = 10_000
+        sampler.positive_fraction = 0.5
+    values, slopes = detector.gradient(images, truths, "all")
+    with detector.together(3):
+        assert detector.batch_size == 3
+        found, along = detector.gradient(images, truths, "all")
+        assert np.allclose(found, values, rtol=1e-4)
+        for a, b in zip(along, slopes, strict=True):
+            assert np.allclose(a, b, atol=1e-4 * np.abs(b).max())
+        if "rcnn" in family:
+            sampler.batch_size_per_image = 4
+            drawn = [torch.manual_seed(seed) and detector.gradient(images, truths, "all")[0] for seed in (0, 0, 1)]
+            assert np.allclose(drawn[0], drawn[1], rtol=1e-6)
+            assert not np.allclose(drawn[0], drawn[2], rtol=1e-6)
+    assert detector.batch_size == 1
+    assert np.allclose(detector.gradient(images, truths, "all")[0], values, rtol=1e-4) or "rcnn" in family
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_eval_mode_has_no_dice_and_no_drift(family: str) -> None:
     """Dropout, batch norm and the samplers of training are held still: pytorch/vision#1574."""
     module = toy(family)

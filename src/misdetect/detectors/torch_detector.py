@@ -61,6 +61,7 @@ class TorchDetector(ABC):
         self.spec = spec
         self.settings = dict(settings)
         self.batch_size = batch_size
+        self._apart = True
 
     # What a family supplies. `images` are equal-sized [3, H, W] tensors in 0..1, with the module's device and float
     # type; boxes and labels of truths are in pixels of those images and index `names`. The module is in the right mode.
@@ -118,6 +119,17 @@ class TorchDetector(ABC):
         with in_mode(self.module, False), torch.enable_grad():
             results = self._batched(pairs, slopes, shape=lambda pair: tuple(pair[0].shape), fresh=_fresh_leaf)
         return np.array([value for value, _ in results]), [array for _, array in results]
+
+    @contextmanager
+    def together(self, count: int) -> Iterator[None]:
+        """Inside the block, ``count`` images go through the module as one batch that is not filled up, and a gradient
+        may depend on its companions, and on what training samples at random: faster, and enough for training."""
+        usual = self.batch_size
+        self.batch_size, self._apart = count, False
+        try:
+            yield
+        finally:
+            self.batch_size, self._apart = usual, True
 
     def losses(self, images: Sequence[Floats | Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
         """Training losses of one batch, see ``protocols.Trainable``; the module trains during the call only. Images may

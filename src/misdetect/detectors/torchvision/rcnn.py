@@ -3,7 +3,7 @@
 The first stage's candidates are all anchors, the second stage's the proposals the first one kept; a proposal's identity
 is the anchor it grew from, so that runs can be joined. Images are detected and traced one by one, because the second
 stage puts all proposals of a batch into one matrix product, whose last bits depend on its size; for the losses, they go
-through the first stage together.
+through the first stage together, and where that is asked for (``together``) through the second one too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,10 +100,12 @@ class RCNNDetector(TorchvisionDetector):
             for own, anchor, box, score, delta, size, target in each
         ]
 
-    def _second(self, first: First, proposals: Tensor) -> tuple[Tensor, Tensor]:
-        """Class logits ``[P, C + 1]`` and box deltas ``[P, (C + 1) * 4]`` of ``proposals`` ``[P, 4]``."""
+    def _second(self, firsts: Sequence[First], proposals: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Class logits ``[P, C + 1]`` and box deltas ``[P, (C + 1) * 4]`` of the ``proposals`` ``[Pi, 4]`` of each
+        image, one image after the other."""
         heads = self.module.roi_heads
-        pooled = heads.box_roi_pool(first.features, [proposals], [first.size])
+        features = {name: torch.cat([each.features[name] for each in firsts]) for name in firsts[0].features}
+        pooled = heads.box_roi_pool(features, proposals, [each.size for each in firsts])
         logits, deltas = heads.box_predictor(heads.box_head(pooled))
         return logits, deltas
 
@@ -124,7 +126,7 @@ class RCNNDetector(TorchvisionDetector):
         with self._settled():
             (first,) = self._first([image])
             anchored, proposals = self._proposed(first, original)
-            logits, deltas = self._second(first, proposals)
+            logits, deltas = self._second([first], [proposals])
             boxes = heads.box_coder.decode(deltas, [proposals]).view(*logits.shape, 4)
             boxes = clip_boxes_to_image(boxes, first.size)[:, 1:]
             every = F.softmax(logits, dim=-1)
@@ -194,14 +196,34 @@ class RCNNDetector(TorchvisionDetector):
 
     def _image_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> tuple[Tensor, Tensor]:
         with self._settled():
-            pairs = [self._loss(first) for first in self._first(images, self._targets(truths))]
+            firsts = self._first(images, self._targets(truths))
+            batches = [[first] for first in firsts] if self._apart else [firsts]
+            pairs = [pair for batch in batches for pair in self._losses(batch)]
         return torch.stack([cls for cls, _ in pairs]), torch.stack([loc for _, loc in pairs])
 
-    def _loss(self, first: First) -> tuple[Tensor, Tensor]:
-        """The expectation of torchvision's training losses over its random sampling; proposals are held fixed."""
-        rpn, heads = self.module.rpn, self.module.roi_heads
-        assert first.target is not None
-        boxes, classes = first.target["boxes"], first.target["labels"]
+    def _losses(self, firsts: Sequence[First]) -> list[tuple[Tensor, Tensor]]:
+        """The expectation of torchvision's training losses over its random sampling, of each image; proposals are held
+        fixed, and go through the second stage together."""
+        proposals = [self._proposals(first) for first in firsts]
+        outputs = [torch.split(each, [len(own) for own in proposals]) for each in self._second(firsts, proposals)]
+        seconds = map(self._second_loss, firsts, proposals, *outputs)
+        return [(a + c, b + d) for (a, b), (c, d) in zip(map(self._first_loss, firsts), seconds, strict=True)]
+
+    def _proposals(self, first: First) -> Tensor:
+        """The proposals ``[P, 4]`` that the second stage learns from: all, so that the loss is free of dice, or, where
+        images go together, a sample of them as in training."""
+        rpn, heads, target = self.module.rpn, self.module.roi_heads, first.target
+        assert target is not None
+        found, _ = rpn.filter_proposals(first.boxes[None], first.objectness, [first.size], first.levels)
+        proposals: Tensor = heads.add_gt_proposals(found, [target["boxes"]])[0]
+        if self._apart:
+            return proposals
+        _, labels = heads.assign_targets_to_proposals([proposals], [target["boxes"]], [target["labels"]])
+        return proposals[heads.subsample(labels)[0]]
+
+    def _first_loss(self, first: First) -> tuple[Tensor, Tensor]:
+        """Losses of objectness and of the anchors' boxes."""
+        rpn = self.module.rpn
         labels, matched = rpn.assign_targets_to_anchors([first.anchors], [first.target])
         weight = expected_shares(labels[0], rpn.fg_bg_sampler, self.dtype)
         wanted = rpn.box_coder.encode(matched, [first.anchors])[0]
@@ -209,22 +231,21 @@ class RCNNDetector(TorchvisionDetector):
         objectness = F.binary_cross_entropy_with_logits(
             first.objectness, labels[0].clamp(min=0).to(first.objectness.dtype), reduction="none"
         )
-        classification = (weight * objectness).sum()
-        localisation = _box_loss(first.deltas[positive], wanted[positive], weight[positive])
+        return (weight * objectness).sum(), _box_loss(first.deltas[positive], wanted[positive], weight[positive])
 
-        proposals, _ = rpn.filter_proposals(first.boxes[None], first.objectness, [first.size], first.levels)
-        proposals = heads.add_gt_proposals(proposals, [boxes])
-        matches, labels = heads.assign_targets_to_proposals(proposals, [boxes], [classes])
-        logits, deltas = self._second(first, proposals[0])
+    def _second_loss(self, first: First, proposals: Tensor, logits: Tensor, deltas: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses of the classes and boxes of ``proposals`` ``[P, 4]``, whose outputs are ``logits`` and ``deltas``."""
+        heads, target = self.module.roi_heads, first.target
+        assert target is not None
+        matches, labels = heads.assign_targets_to_proposals([proposals], [target["boxes"]], [target["labels"]])
         weight = expected_shares(labels[0], heads.fg_bg_sampler, self.dtype)
         each = F.cross_entropy(logits, labels[0].clamp(min=0), reduction="none")
-        classification = classification + (weight * each).sum()
         positive = torch.where(labels[0] >= 1)[0]
-        if len(positive):
-            wanted = heads.box_coder.encode([boxes[matches[0][positive]]], [proposals[0][positive]])[0]
-            found = deltas.view(*logits.shape, 4)[positive, labels[0][positive]]
-            localisation = localisation + _box_loss(found, wanted, weight[positive])
-        return classification, localisation
+        if not len(positive):
+            return (weight * each).sum(), deltas.new_zeros(())
+        wanted = heads.box_coder.encode([target["boxes"][matches[0][positive]]], [proposals[positive]])[0]
+        found = deltas.view(*logits.shape, 4)[positive, labels[0][positive]]
+        return (weight * each).sum(), _box_loss(found, wanted, weight[positive])
 
     def _training_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
         """torchvision's own; keypoints are never trained, masks only where every image brings them."""

@@ -6,7 +6,7 @@ raises the class-aware loss.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -105,22 +105,7 @@ def _slopes(detector: Differentiable, asks: Sequence[Gradient]) -> Iterator[tupl
     told: dict[int, tuple[float, Floats]] = {}
     for loss, shape in dict.fromkeys((ask.loss, ask.pixels.shape) for ask in asks):
         group = [i for i, ask in enumerate(asks) if (ask.loss, ask.pixels.shape) == (loss, shape)]
-        with _at_once(detector, len(group)):
+        with getattr(detector, "together", nullcontext)(len(group)):
             values, slopes = detector.gradient([asks[i].pixels for i in group], [asks[i].truth for i in group], loss)
         told |= zip(group, zip(values.tolist(), slopes, strict=True), strict=True)
     return (told[i] for i in range(len(asks)))
-
-
-@contextmanager
-def _at_once(detector: Any, count: int) -> Iterator[None]:
-    """``detector`` computing ``count`` images together inside the block. Its usual batches are filled up where images
-    are too few or of several sizes, so that no result depends on its companions: training does not need that."""
-    usual = getattr(detector, "batch_size", None)
-    if usual is None:
-        yield
-        return
-    detector.batch_size = count
-    try:
-        yield
-    finally:
-        detector.batch_size = usual
