@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import defaultdict
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.training does, before torch is used
 
@@ -11,6 +12,21 @@ from hypothesis import settings
 settings.register_profile("misdetect", deadline=None, max_examples=30, derandomize=True)  # the same on every machine
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "misdetect"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test that is ``sampled(n)``, n of its cases run, the first, the last and some between; the others are heavy.
+    Every worker sees the same items, so all choose alike."""
+    cases = defaultdict(list)
+    for item in items:
+        if (mark := item.get_closest_marker("sampled")) and not item.get_closest_marker("heavy"):
+            cases[item.path, item.originalname, mark.args[0]].append(item)
+    for (_, _, most), found in cases.items():
+        chosen = {round(i * (len(found) - 1) / max(1, most - 1)) for i in range(most)}
+        for i, item in enumerate(found):
+            if i not in chosen:
+                item.add_marker("heavy")
 
 
 @pytest.fixture(autouse=True, scope="session")

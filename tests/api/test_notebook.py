@@ -4,6 +4,8 @@ import ast
 import json
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 
 
@@ -20,6 +22,7 @@ def show(source: str, names: dict) -> object:
     return None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
+@pytest.mark.heavy
 def test_the_notebook_runs():
     names: dict = {}
     shown = [show(source, names) for source in cells()]

@@ -58,6 +58,7 @@ def test_its_parts_are_runs_of_their_own_and_a_second_sitting_changes_nothing(so
     assert by_file["ap"] == sound.document["studies"]["score"]["ap"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "says"),
     [

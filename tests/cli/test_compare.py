@@ -205,6 +205,7 @@ def test_scores_side_by_side(run, world, tmp_path):
     assert again["numbers"] == document["numbers"], "documents of older versions do not name their study"
 
 
+@pytest.mark.heavy
 def test_scans_and_detections_side_by_side(run, tmp_path):
     data, scans, counts = "rooms:val,size=96,count=6", [], []
     for name, fault in (("one", "vanish-near/distance=30"), ("two", "none")):

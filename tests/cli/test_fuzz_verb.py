@@ -94,6 +94,7 @@ def test_two_workers_give_the_same_rows(guided, tmp_path):
     assert rows(tmp_path / "two") == rows(guided[0])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_larger_budget_goes_on_and_a_smaller_one_asks_nothing(tmp_path, strategy):
     out = tmp_path / "run"
@@ -247,6 +248,7 @@ def test_a_detector_that_knows_none_of_the_pools_classes_is_refused(tmp_path, to
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not FIXTURES.exists(), reason="the real detectors and photos of ../shared/fixtures are not here")
 def test_a_real_detector_fails_and_its_failures_happen_again(tmp_path):
     detector = f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco"

@@ -63,6 +63,7 @@ def test_the_documents_keys_are_those_promised(run, tmp_path):
     assert document["settings"]["missing"] == ["absent", "occluded"]
 
 
+@pytest.mark.heavy
 def test_the_three_formats_say_the_same(run, exported, tmp_path):
     def to_attribute(name):
         def change(_, record):
@@ -84,6 +85,7 @@ def test_the_three_formats_say_the_same(run, exported, tmp_path):
             assert json.loads(out)[key] == plain[key], data
 
 
+@pytest.mark.heavy
 def test_another_grouping_on_the_command_line(run, exported):
     data = f"coco:{exported / 'instances.json'}"
     every = json.loads(verified(run, exported, data)[1])

@@ -73,6 +73,7 @@ def test_present_parts_have_tight_boxes_and_disjoint_masks_missing_parts_have_no
             assert not masks[k].any()
 
 
+@pytest.mark.heavy
 def test_states_have_the_rates_of_the_paper():
     """Paper 2, figure 3: 60.5 % intact, 6 % damaged, 19.5 % absent, 14 % occluded."""
     counts = Counter(state for s in bikes("bikes:train")[:500] for state in s.truth.states)
@@ -112,6 +113,7 @@ def test_damage_is_drawn_on_the_part_and_nowhere_else(part):
     assert np.median(shares) > 0.2
 
 
+@pytest.mark.heavy
 def test_an_occluded_part_changes_hardly_a_pixel_when_it_is_taken_away():
     """Removal as the oracle: what a part shows is what changes without it; for occluded parts less than a fifth."""
     found = 0

@@ -138,6 +138,7 @@ def test_an_owner_owns_what_it_has_drawn_and_is_counted_where_it_drew(shapes, wi
     assert mask.sum() == everywhere.sum()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [32, 128, 200])
 def test_what_walls_hide_of_a_floor_does_not_show(size, monkeypatch):
     """Drawing the whole floor with care, as if no wall would hide any of it, changes no pixel."""

@@ -77,6 +77,7 @@ def test_splits_seeds_and_indices_never_share_an_image():
     assert len(seen) == 160
 
 
+@pytest.mark.heavy
 def test_no_two_rooms_look_alike():
     """Even shrunk to 16 × 16 the most similar two of 120 rooms differ clearly."""
     small = np.stack([s.image.reshape(16, 8, 16, 8, 3).mean(axis=(1, 3)).ravel() for s in rooms("rooms:val")[:120]])

@@ -111,6 +111,7 @@ def dropped_reasons(box, label, candidates) -> set[int]:
     }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("which", ["toys", "coco66"])
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
 def test_algorithm_1_names_what_was_planted(which, fault):

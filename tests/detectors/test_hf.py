@@ -40,6 +40,7 @@ def raw(module, image):
         return module(pixel_values=prepared)
 
 
+@pytest.mark.sampled(4)
 def test_selecting_the_kept_candidates_is_the_detectors_output(module):
     for settings in ({}, {"max_detections": 7}, {"top_k": 9}, {"score": 0.4}):
         detector = detector_of(module, **settings)
@@ -140,6 +141,7 @@ def test_companions_do_not_change_a_result(kind):
         assert np.array_equal(alone.identity, candidates.identity)
 
 
+@pytest.mark.sampled(4)
 def test_the_module_is_left_as_it_was_found(module):
     from hf_models import truth
 

@@ -17,6 +17,7 @@ def floats(count, seed=0):
     return [image.astype(np.float32) for image in images(count, seed=seed)]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("loss", ["cls", "loc", "all"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_slopes(kind, loss):

@@ -36,6 +36,7 @@ def with_fixed_proposals(detector: TorchvisionDetector) -> TorchvisionDetector:
     return detector
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradient_agrees_with_finite_differences(family: str, loss: Any) -> None:
@@ -274,6 +275,7 @@ def test_the_module_is_left_as_it_was_found_after_an_error(family: str) -> None:
     handle.remove()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_few_training_steps_lower_the_training_loss(family: str) -> None:
     module = toy(family)

@@ -160,6 +160,7 @@ def truth_of(seed, objects=3):
     return Truth(boxes, random.integers(0, 3, objects))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("loss", ["cls", "loc", pytest.param("all", marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("size", [pytest.param((64, 64), marks=pytest.mark.heavy), (48, 80)])
 def test_gradients_are_those_of_finite_differences(loss, size):

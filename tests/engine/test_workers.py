@@ -26,6 +26,7 @@ def go(folder, kind, study=None, *, count=2, budget=None, timeout=None):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [DiesOnce, StopsOnce, HangsOnce])
 def test_a_worker_that_is_lost_is_replaced_and_its_cases_are_asked_again(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(workers, "_SILENT", 3.0)
@@ -45,6 +46,7 @@ def test_a_case_that_kills_its_workers_is_given_up_and_named(tmp_path):
     assert outcome.run.table().to_pylist() == [row for row in chain_rows(COUNT) if row["case_index"] not in doomed]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [2, 4])
 def test_workers_that_keep_dying_end_the_run_with_a_sentence(tmp_path, count):
     with pytest.raises(DetectorFailed, match=r"keep ending|not one of"):
@@ -61,6 +63,7 @@ def test_a_detector_that_exits_is_the_detectors_fault(tmp_path):
         go(tmp_path, exits_at_once, study)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("count", "queries"),
     [

@@ -128,6 +128,7 @@ def test_a_sound_detector_breaks_no_rung(attacked):
     assert "robust" not in json.dumps(attacked.document).lower()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("detector", [Quantised(), Detached()], ids=["quantised input", "detached branch"])
 @pytest.mark.parametrize("random_start", [False, True])
 def test_masked_gradients_are_called_out(detector, random_start, tmp_path):

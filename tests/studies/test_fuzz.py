@@ -44,6 +44,7 @@ def fuzz(rooms, pool, detector, folder, **settings):
     return run, Campaign.of(run.directory)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_detector_without_a_fault_never_fails(rooms, pool, tmp_path, strategy):
     run, _ = fuzz(rooms, pool, GlassBox(rooms, []), tmp_path / "run", strategy=strategy, reach=3)
@@ -87,6 +88,7 @@ def places(found):
     return {(*box, label) for box, label in zip(found.boxes.tolist(), found.labels.tolist(), strict=True)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     detector = BlotDetector()
@@ -108,6 +110,7 @@ def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     assert 5 < failing < len(campaign.asked)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("reach", [0, 3])
 def test_insertions_lie_inside_over_nothing_and_never_come_from_the_image_itself(
@@ -181,6 +184,7 @@ def test_rows_do_not_depend_on_interruptions_or_workers(pool, tmp_path, strategy
     assert everything(run("two", make_detector=make_blots, workers=2).run) == everything(whole.run)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("queries", [7, 16, 57, 200])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_campaign_never_asks_more_than_its_budget(rooms, tmp_path, queries, strategy):
@@ -232,6 +236,7 @@ class Faulty(BlotDetector):
         return super().detect(images)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_failed_cases_asked_again_do_not_change_the_plan(pool, tmp_path, strategy):
     """Backgrounds and insertions alike: what was planned without them stays, and so does what comes later."""
@@ -287,6 +292,7 @@ def test_flicker_counts_only_when_asked(rooms, pool, tmp_path):
     assert counted["failing_insertions"] == counted["raw_failures"]
 
 
+@pytest.mark.heavy
 def test_the_strict_oracle_sees_at_least_what_map_sees(rooms, pool, tmp_path):
     failing = []
     for oracle in ("paper", "strict"):

@@ -108,6 +108,7 @@ def planted(places, radius):
     return np.repeat(np.repeat(inside[:, None, None], 2, axis=1), 1, axis=2)
 
 
+@pytest.mark.heavy
 def test_estimates_are_unbiased_and_their_errors_honest():
     """Over many random orders the mean of the estimates is the truth, and they scatter as they say."""
     places = grid(200, 160, (20, 20), 4)

@@ -27,6 +27,7 @@ def bikes():
     return load_data("bikes:val,count=8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("cause", "fault"), PLANTED.items(), ids=PLANTED)
 def test_each_planted_cause_is_named(bikes, cause, fault):
     box = GlassBox(bikes, [fault])

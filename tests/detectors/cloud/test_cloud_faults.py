@@ -23,6 +23,7 @@ Make = Callable[..., CloudDetector]
 ALL = pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)
 
 
+@pytest.mark.sampled(8)
 @ALL
 @pytest.mark.parametrize("after", [None, "0.2"])
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -42,6 +43,7 @@ def test_overload_is_waited_out(server: Server, make: Make, cloud: Cloud, status
     assert server.times[1] - server.times[0] >= float(after or 0)
 
 
+@pytest.mark.sampled(2)
 @ALL
 def test_silence_and_broken_connections_are_retried(server: Server, make: Make, cloud: Cloud) -> None:
     detector = make(cloud, ",timeout=0.7")

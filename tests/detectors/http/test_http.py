@@ -111,6 +111,7 @@ def test_refusals_are_not_retried(server: Server, make: Make, status: int) -> No
     assert len(server.requests) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["hang up", "silence", "drip", "short"])
 def test_broken_connections_and_timeouts_are_retried(server: Server, make: Make, kind: str) -> None:
     def script(handler: Any, n: int, body: bytes) -> None:
