@@ -44,7 +44,7 @@ RECIPES: Mapping[str, Recipe] = {
 """By architecture family, for rooms."""
 BIKES_STEPS: Mapping[str, int] = {"faster-rcnn": 2_000, "retinanet": 2_000, "yolox": 5_000, "mcml": 3_000}
 """One bicycle per image, always much the same: learnt in fewer steps."""
-ROBUST_STEPS: Mapping[str, int] = {"ssd": 3_000, "faster-rcnn": 3_000, "yolox": 4_500, "deformable-detr": 5_000}
+ROBUST_STEPS: Mapping[str, int] = {"ssd": 3_000, "faster-rcnn": 3_000, "yolox": 9_000, "deformable-detr": 5_000}
 """By architecture family: how long a shipped detector is trained on under attack to become its own robust twin."""
 TRAINING_IMAGES = 16_000
 _SCORES = "scores.json"
