@@ -255,15 +255,8 @@ def _range(ends: Sequence[float] | None) -> str:
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Of a comparison, each run but the first, and how it differs from that one."""
-    differences, runs = document.get("differences"), [run["name"] for run in document.get("runs", ())]
-    if isinstance(differences, Mapping):  # verify: F_vv by run, of either kind
-        for name in runs[1:]:
-            found = {kind: each[name] for kind, each in differences.items() if name in each}
-            changes = {kind: {"f_vv": {**each, "difference": each["f_vv"]}} for kind, each in found.items()}
-            if changes:
-                yield name, changes
-    else:
-        yield from ((each["second"], each) for each in differences or () if each["first"] == runs[0])
+    runs = [run["name"] for run in document.get("runs", ())]
+    yield from ((each["second"], each) for each in document.get("differences", ()) if each["first"] == runs[0])
 
 
 def _change(value: Any) -> Mapping[str, Any] | None:

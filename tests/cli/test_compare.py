@@ -24,6 +24,7 @@ KEYS = {
     "shared_misses",
     "missed_by",
     "by_class",
+    "failures",
     "resampling",
     "notes",
     "out",
@@ -219,7 +220,7 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
     for tau in ("0.5", "0.95"):
         shown = [entry["value"] for entry in document["numbers"][f"affected.{tau}"]]
         assert shown == [scan["affected"][tau] for scan in scans]
-    assert not document["paired"]
+    assert document["paired"]
     code, _, err = run("compare", tmp_path / "up-one", tmp_path / "up-two")
     assert (code, "folder of a checkup" in err) == (2, True)
     code, said, _ = run("compare", tmp_path / "up-one" / "detect", tmp_path / "up-two" / "detect", "--json")

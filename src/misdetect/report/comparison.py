@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, BadSpec
+from misdetect.report.changed import changed
 from misdetect.settings import Range, Settings
 from misdetect.studies.contract import Document, kind_of, read_document
 
@@ -65,12 +67,15 @@ def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
         "numbers": {name: [asdict(each[name]) if name in each else None for each in found] for name in names},
         "paired": False,
         "why_not_paired": [f"runs of {kind.name} are set side by side only"],
+        "failures": [],
         "notes": [],
         "runs": [_entry(each) for each in opened],
     }
     runs = {each.name: each.run for each in opened if each.run is not None}
-    if kind.compare is not None and len(runs) == len(opened):
-        document |= kind.compare(runs, how.confidence, how.seed)
+    if len(runs) == len(opened):
+        document |= kind.compare(runs, how.confidence, how.seed) if kind.compare is not None else {}
+        pairs = {(a, b): changed(runs[a], runs[b]) for a, b in combinations(runs, 2)}
+        document["failures"] = [{"first": a, "second": b, **found} for (a, b), found in pairs.items() if found]
     said = document.pop("by_run", {})
     for entry in document["runs"]:
         entry |= said.get(entry["name"], {})

@@ -4,7 +4,7 @@ A comparison of conditions is paired: an image counts once every attack of the t
 here: for each image what cls or loc left of it, whichever has the larger total loss.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,10 +64,10 @@ class Boxes:
 
 
 class Results:
-    """What ``run`` holds, as far as its cases are done."""
+    """What ``run`` holds, as far as its cases are done; of the images ``among`` only, and in their order, if told."""
 
-    def __init__(self, run: Run, how: AttackSettings) -> None:
-        self.run, self.how = run, how
+    def __init__(self, run: Run, how: AttackSettings, among: Sequence[str] | None = None) -> None:
+        self.run, self.how, self._among = run, how, among
         self.names: tuple[str, ...] = tuple(run.about["identity"]["data"]["names"])
         self._place = {name: i for i, name in enumerate(self.names)}
 
@@ -81,7 +81,12 @@ class Results:
         ).to_pylist()
         for row in rows:
             done.setdefault(row["image"], set()).add(row["condition"])
-        return [image for image, found in done.items() if found >= set(wanted)]
+        whole = [image for image, found in done.items() if found >= set(wanted)]
+        return whole if self._among is None else [image for image in self._among if image in set(whole)]
+
+    def on(self, images: Sequence[str]) -> "Results":
+        """The same of some ``images`` only."""
+        return Results(self.run, self.how, images)
 
     @cached_property
     def conditions(self) -> list[str]:
