@@ -204,30 +204,44 @@ def ap50(truths, found):
     return sum(values) / len(values) if values else None
 
 
+def precision(table, images, condition, weights):
+    """AP50 of the rows of ``condition``, where ``images[i]`` counts ``weights[i]`` times."""
+    copies = [(image, copy) for image, n in zip(images, weights, strict=True) for copy in range(n)]
+    own = defaultdict(list)
+    for row in table:
+        if row["condition"] == condition and (row["kind"] == "object" or row["variant"] == "vanilla"):
+            row["box"] = [row[side] for side in ("x0", "y0", "x1", "y1")]
+            own[row["image"], row["kind"]].append(row)
+    truths = [(c, r["label"], r["box"]) for c in copies for r in own[c[0], "object"]]
+    return ap50(truths, [(c, r["label"], r["box"], r["score"]) for c in copies for r in own[c[0], "detection"]])
+
+
+def test_the_fall_under_attack_is_that_of_the_same_images_drawn_again(attacks):
+    table = attacks[0].rows().to_pylist()
+    images = list(dict.fromkeys(row["image"] for row in table))
+    found = attacks[0].document["attacks"]["loc"]
+    draws = np.random.default_rng(0).multinomial(5, [1 / 5] * 5, size=400).tolist()
+    falls = {
+        weights: precision(table, images, "clean", weights) - precision(table, images, "loc", weights)
+        for weights in {*map(tuple, draws), (1,) * 5}
+    }
+    assert found["fall"] == pytest.approx(falls[(1,) * 5])
+    assert found["fall"] > 0
+    wanted = np.quantile([falls[tuple(weights)] for weights in draws], [0.05, 0.95])
+    assert found["intervals"]["fall"] == pytest.approx(wanted.tolist())
+
+
 def test_attacks_differ_as_the_same_images_drawn_again_do(attacks):
     document, found = compared(*attacks)
     tables = [run.rows().to_pylist() for run in attacks]
     images = list(dict.fromkeys(row["image"] for row in tables[1]))
     assert (found["images"], found["left_out"]) == (4, [1, 0])
-
-    def box(row):
-        return [row[side] for side in ("x0", "y0", "x1", "y1")]
-
-    def precision(table, condition, weights):
-        copies = [(image, copy) for image, n in zip(images, weights, strict=True) for copy in range(n)]
-        own = defaultdict(list)
-        for row in table:
-            if row["condition"] == condition and (row["kind"] == "object" or row["variant"] == "vanilla"):
-                own[row["image"], row["kind"]].append(row)
-        truths = [(c, r["label"], box(r)) for c in copies for r in own[c[0], "object"]]
-        return ap50(truths, [(c, r["label"], box(r), r["score"]) for c in copies for r in own[c[0], "detection"]])
-
-    for condition in ("clean", "cls"):
+    for condition in ("clean", "cls", "loc"):
         told = (found if condition == "clean" else found["attacks"])[condition]["AP50"]
         for i, table in enumerate(tables):
-            assert told[("first", "second")[i]] == pytest.approx(precision(table, condition, [1] * 4))
+            assert told[("first", "second")[i]] == pytest.approx(precision(table, images, condition, [1] * 4))
         draws = [tuple(weights) for weights in drawn(4, 400)]  # few differ, with four images
-        known = [{weights: precision(table, condition, weights) for weights in set(draws)} for table in tables]
+        known = [{weights: precision(table, images, condition, weights) for weights in set(draws)} for table in tables]
         assert told["interval"] == pytest.approx(ends(*([own[weights] for weights in draws] for own in known)))
     for name, told in found["attacks"].items():
         if name == "mtd":

@@ -42,6 +42,7 @@ from misdetect.report.findings import findings
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
+from misdetect.studies.score.costs import tide_intervals
 
 P = ParamSpec("P")
 PLAN, REPORT = "plan.json", "report.html"
@@ -271,6 +272,8 @@ def _seconds(model: Detector, data: Dataset) -> float:
 
 def _document(patient: _Patient, plan: Plan) -> Document:
     studies = {name: {**run.document, **_sitting(run), "out": str(run.path)} for name, run in patient.runs.items()}
+    if "score" in studies:
+        studies["score"]["intervals"] = {"tide": tide_intervals(patient.runs["score"].directory)}
     first = next(iter(patient.runs.values())).directory.about
     about = first["identity"]["data"]
     return {

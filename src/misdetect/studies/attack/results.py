@@ -192,12 +192,25 @@ class Results:
         ).to_pylist()
         return [row["variant"] for row in found]
 
-    def scores(self, boxes: Boxes) -> dict[str, Any]:
-        """``AP``, ``AP50`` and their intervals."""
+    def scores(self, boxes: Boxes, *, attacked: bool = False) -> dict[str, Any]:
+        """``AP``, ``AP50`` and their intervals; of ``attacked`` images also the ``fall`` of AP50 from that of the clean
+        ones, which are drawn alike."""
         found = average_precision(self.truth, boxes.columns).overall
         ap, ap50 = resampled_ap(self.truth, boxes.columns, seed=self.how.seed)
+        told: dict[str, Any] = {"AP": found["AP"], "AP50": found["AP50"]}
         ends = {"AP": self._ends(ap), "AP50": self._ends(ap50)}
-        return {"AP": found["AP"], "AP50": found["AP50"], "intervals": ends}
+        if attacked:
+            before, drawn = self._before
+            told["fall"] = None if before is None or found["AP50"] is None else before - found["AP50"]
+            ends["fall"] = self._ends(drawn - ap50)
+        return told | {"intervals": ends}
+
+    @cached_property
+    def _before(self) -> tuple[float | None, Floats]:
+        """AP50 of the clean images, as measured and of the resamples."""
+        columns = self.boxes(CLEAN).columns
+        measured = average_precision(self.truth, columns).overall["AP50"]
+        return measured, resampled_ap(self.truth, columns, seed=self.how.seed)[1]
 
     def _ends(self, samples: Floats) -> list[float] | None:
         low, high = (float(end) for end in interval(samples, self.how.confidence))
