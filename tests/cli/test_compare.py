@@ -213,7 +213,6 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
         scans.append(md.scan(spec, data, pairs=2, step=32, out=tmp_path / name).document)
         found = md.detect(spec, data, out=tmp_path / f"up-{name}" / "detect")
         counts.append(found.document["detections"])
-        (tmp_path / f"up-{name}" / "checkup.json").write_text("{}")
     code, said, err = run("compare", tmp_path / "one", tmp_path / "two", "--json")
     assert code == 0, err
     document = json.loads(said)
@@ -221,8 +220,6 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
         shown = [entry["value"] for entry in document["numbers"][f"affected.{tau}"]]
         assert shown == [scan["affected"][tau] for scan in scans]
     assert document["paired"]
-    code, _, err = run("compare", tmp_path / "up-one", tmp_path / "up-two")
-    assert (code, "folder of a checkup" in err) == (2, True)
     code, said, _ = run("compare", tmp_path / "up-one" / "detect", tmp_path / "up-two" / "detect", "--json")
     numbers = json.loads(said)["numbers"]
     assert [entry["value"] for entry in numbers["images"]] == [6, 6]

@@ -187,7 +187,7 @@ def _attack(document: Document) -> Iterator[Finding]:
     if not tried or clean is None:
         return
     name, worst = min(tried.items(), key=lambda item: item[1]["AP50"])
-    fall, ends = clean - worst["AP50"], worst["intervals"]["fall"]
+    fall, ends = clean - worst["AP50"], worst["intervals"].get("fall")
     if fall >= LEAST and ends is not None and ends[0] > 0:
         beside = "" if noise is None else f" (random noise of that size: {noise:.2f})"
         yield Finding(
