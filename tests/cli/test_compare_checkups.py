@@ -8,6 +8,7 @@ import pytest
 
 import misdetect as md
 from misdetect.api import Checkup
+from misdetect.report.checkups import write_checkup
 
 ROOMS = "rooms:val,size=96,count=24"
 KEYS = {
@@ -41,10 +42,11 @@ def copies(folders, tmp_path):
 
 
 def change(folder, edit):
-    """Edit the ``checkup.json`` of ``folder``."""
+    """Edit the ``checkup.json`` of ``folder``, as if it had been written so."""
     document = json.loads((folder / "checkup.json").read_text())
+    del document["format"], document["check"]
     edit(document)
-    (folder / "checkup.json").write_text(json.dumps(document))
+    write_checkup(folder, document)
 
 
 def test_it_is_the_comparison_of_each_study_and_of_the_findings(run, folders, tmp_path):
@@ -203,11 +205,11 @@ def test_what_is_no_checkup_is_refused_in_a_sentence(run, folders, copies):
     sound, faulty = copies / "sound", copies / "faulty"
     broken = {name: shutil.copytree(faulty, copies / name) for name in ("half", "other", "torn", "odd", "sly", "old")}
     (broken["half"] / "checkup.json").unlink()
-    change(broken["other"], lambda d: d.update(format=99))
-    change(broken["old"], lambda d: d.pop("format"))
     text = (faulty / "checkup.json").read_text()
+    (broken["other"] / "checkup.json").write_text(text.replace('"format": 1', '"format": 99'))
+    (broken["old"] / "checkup.json").write_text(text.replace('"format": 1,', ""))
     (broken["torn"] / "checkup.json").write_text(text[: len(text) // 2])
-    change(broken["odd"], lambda d: d.update(findings=[{"sentence": 3}]))
+    (broken["odd"] / "checkup.json").write_text(text.replace('"minutes": 0.1', '"minutes": 0.2'))
     change(broken["sly"], lambda d: d["studies"].update({"../sound/explain": {}}))
     (copies / "empty").mkdir()
     (copies / "list").mkdir()

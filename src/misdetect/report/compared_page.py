@@ -21,7 +21,7 @@ _LISTED = 20
 def draw_comparison(document: Document, folder: Path) -> list[Path]:
     """Write ``compare.html`` into ``folder``."""
     names = [run["name"] for run in document["runs"]]
-    title = f"{names[0]} against {', '.join(names[1:])}"
+    title = f"{', '.join(names[1:])} against {names[0]}"
     body = f'<header><p class="kicker">misdetect compare</p><h1>{_text(title)}</h1></header><main>'
     body += _findings(document) + _overview(document, names)
     body += "".join(_study(name, each) for name, each in document["studies"].items())
@@ -45,7 +45,8 @@ def _finding(each: Document) -> str:
     now, was = each["second"], each["first"]
     before = f'<p class="do">Before: {_text(was["sentence"])}</p>' if now and was else ""
     advice = f'<p class="do"><b>What to do:</b> {_text(now["advice"])}</p>' if now else ""
-    said = f'<p class="what">In {_text(each["run"])}: {_text((now or was)["sentence"])}</p>'
+    where = "In" if now else "Not in"
+    said = f'<p class="what">{where} {_text(each["run"])}: {_text((now or was)["sentence"])}</p>'
     return f"<li><div>{said}{before}{advice}</div></li>"
 
 
@@ -58,7 +59,9 @@ def _overview(document: Document, names: Sequence[str]) -> str:
 
 
 def _study(name: str, document: Document) -> str:
-    found = "".join(f"<p>Not paired: {_text(why)}.</p>" for why in document["why_not_paired"])
+    found = "".join(
+        f"<p>Not paired: {_text(why)}.</p>" for why in document["why_not_paired"] if "differences" in document
+    )
     rows = [["", "run", "first", "second", "difference", "interval", ""]]
     for key, second, change in told_changes(document):
         ends = "–" if change["interval"] is None else "{:.3f} to {:.3f}".format(*change["interval"])
