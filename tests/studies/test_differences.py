@@ -1,6 +1,7 @@
 """How scans, campaigns, attacks and verifications differ: rates and intervals computed again in plain loops, over the
 images that both runs saw; and which failures are fixed, new and common, out of two ledgers."""
 
+import json
 from collections import defaultdict
 
 import numpy as np
@@ -174,7 +175,7 @@ class Bolder(Tiles):
 @pytest.fixture(scope="module")
 def attacks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attack")
-    more = {"steps": 8, "ladder": 0, "transfer": "none", "eps": 23}
+    more = {"steps": 8, "ladder": 2, "transfer": "none", "eps": 23}
     return [
         md.attack(model, tiles(5), limit=limit, cache=False, out=folder / name, **more)
         for name, model, limit in (("plain", Tiles(), None), ("bolder", Bolder(), 4))
@@ -312,6 +313,9 @@ def failing(run):
     """Failures by image, condition and object, and the objects that are judged, in a loop over the ledger."""
     bad, judged, extras = set(), set(), []
     for row in run.ledger().to_pylist():
+        attack = json.loads(row["evidence"] or "{}").get("attack", "cls") if run.study == "attack" else "cls"
+        if attack not in ("noise", "fgsm", "cls", "loc"):
+            continue  # a rung of the ladder
         fails = row["harm"] == "harmful" and not row["control"] and not row["flicker"] and row["outcome"] != "found"
         fails = fails and row["attributable"] is not False
         key = row["image"], row["condition"], row["object"]

@@ -229,17 +229,17 @@ def _show_changes(console: Console, document: Document) -> None:
     """How runs of one study differ from the first: the headlines, and what else is certain."""
     for why in document["why_not_paired"]:
         console.print(Text(f"Not paired: {why}."))
-    changes = told_changes(document)
-    if not changes:
-        return
-    title = f"{document['study']}: more (+) or less (-) than {document['runs'][0]['name']}; * the interval excludes 0"
-    table = plain_table(title, "", "run", ">first", ">second", ">difference", wrapped=("run",))
-    for key, second, change in changes:
+    tables: dict[str, Table] = {}
+    for key, second, change in told_changes(document):
+        if second not in tables:
+            title = f"{document['study']}: {second} against {document['runs'][0]['name']}; * the interval excludes 0"
+            tables[second] = plain_table(title, "", ">first", ">second", ">difference")
         ends = change["interval"]
         told = f"{change['difference']:+.3f}" + ("" if ends is None else f" {ends[0]:.3f}..{ends[1]:.3f}")
         values = (f"{change[name]:.3f}" for name in ("first", "second"))
-        table.add_row(Text(key), Text(second), *values, told + ("*" if change["certain"] else " "))
-    console.print(table)
+        tables[second].add_row(Text(key), *values, told + ("*" if change["certain"] else " "))
+    for table in tables.values():
+        console.print(table)
 
 
 def _show_failures(console: Console, failures: Iterable[Document]) -> None:

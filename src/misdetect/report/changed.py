@@ -12,6 +12,8 @@ from misdetect.boxes import SIDES
 from misdetect.engine.store import Run, new_database
 from misdetect.metrics.metamorphic import same_extra
 from misdetect.report.embedded import CLEAN, EDITED, REPORTED
+from misdetect.studies.attack.document import settings_of
+from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.contract import Document
 from misdetect.studies.ledger import ledger
 
@@ -33,7 +35,8 @@ class Failures:
 
     def __init__(self, run: Run) -> None:
         with new_database() as database:
-            database.register("ledger", ledger([run]))
+            database.register("everything", ledger([run]))
+            database.execute(f"CREATE VIEW ledger AS SELECT * FROM everything WHERE {_counted(run)}")
             judged = database.sql(
                 "SELECT DISTINCT image, condition, object FROM ledger WHERE object IS NOT NULL AND harm <> 'unknown' "
                 "AND NOT coalesce(control, false)"
@@ -48,6 +51,15 @@ class Failures:
             if row["object"] is not None and self.objects.get(key) is None:
                 self.objects[key] = _told(row)
         _match((_told(row) for row in failing if row["object"] is None), self.extras, grow=True)
+
+
+def _counted(run: Run) -> str:
+    """Which rows of the ledger tell of failures, in SQL: neither what verify tries out on a hallucination nor the rungs
+    of an attack's ladder does."""
+    if run.study == "attack":
+        names = ", ".join(f"'{attack.name}'" for attack in main_attacks(settings_of(run)))
+        return f"condition = 'clean' OR json_extract_string(evidence, '$.attack') IN ({names})"
+    return "condition = 'clean'" if run.study in CLEAN else "true"
 
 
 def changed(first: Run, second: Run) -> Document | None:
