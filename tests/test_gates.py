@@ -311,13 +311,6 @@ def test_runs_that_are_not_paired_cannot_be_judged():
         check(document, "AP falls")
 
 
-def test_verify_is_compared_by_run():
-    differences = {"with_localisation": {"new": {"f_vv": -0.3, "interval": [-0.4, -0.2]}}, "without_localisation": {}}
-    document = {**compared(differences=[]), "differences": differences}
-    found = Gate.parse("f_vv falls by 0.1").judge(document)
-    assert (found.failed, found.key, found.value) == (True, "with_localisation.f_vv", -0.3)
-
-
 def test_in_python_all_gates_are_judged_and_none_passes_unjudged():
     first, second = check(STUDY, ["miss_rate > 0.2", "done < 3"])
     assert (first.failed, second.failed) == (True, False)

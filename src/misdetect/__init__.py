@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from misdetect.api import Run, attack, confusion, detect, doctor, explain, fuzz, scan, verify
     from misdetect.api import make_ledger as ledger
-    from misdetect.api import open_run as open
+    from misdetect.api import open_any as open
     from misdetect.api.asserts import assert_no_hallucination, assert_score, assert_stable
     from misdetect.api.check import check
     from misdetect.api.checkup import checkup
@@ -51,7 +51,7 @@ _WHERE = {
     "ledger": "misdetect.api:make_ledger",
     "load_data": "misdetect.data",
     "load_detector": "misdetect.detectors",
-    "open": "misdetect.api:open_run",
+    "open": "misdetect.api:open_any",
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",

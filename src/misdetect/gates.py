@@ -9,7 +9,7 @@ import difflib
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ LIMITS: Mapping[str, Callable[[float, float], bool]] = {
 MOVES = ("falls", "rises")
 ANY = "any"
 """Short for ``findings > 0``."""
-COUNTED = ("findings", "skipped")
+COUNTED = ("findings", "skipped", "fixed_findings", "new_findings", "common_findings")
 """Lists that stand for how many they hold; of any other, an element is to be named."""
 ASIDE = ("settings", "joining", "intervals")
 """What is found only by its full key: no results, or no single number."""
@@ -98,7 +98,9 @@ class Gate:
 
     def judge(self, document: Mapping[str, Any]) -> Verdict:
         """Whether ``document`` (of a study, of checkup, of compare) fails."""
-        return self._moved(document) if self.moves else self._held(document)
+        if not self.moves:
+            return self._held(document)
+        return self._moved(document) if _studies(document) is None else self._moved_of_studies(document)
 
     def _held(self, document: Mapping[str, Any]) -> Verdict:
         places = _places(document, self.key)
@@ -113,19 +115,38 @@ class Gate:
         told = f"{place.key} is {value:.6g}{_range(interval)}."
         return Verdict(self.text, place.key, value, interval, failed, self._failed(told) if failed else told)
 
-    def _moved(self, document: Mapping[str, Any]) -> Verdict:
+    def _moved_of_studies(self, document: Mapping[str, Any]) -> Verdict:
+        """Of checkups side by side: the first name is that of a study, or only one study has the key."""
+        studies, head = _studies(document) or {}, self.key[0]
+        known = {name: [changes for _, changes in _pairs(study)] for name, study in studies.items()}
+        if head in studies and len(self.key) > 1:
+            return replace(self, key=self.key[1:])._moved(studies[head], head)
+        if why := _skipped(document, head):
+            return self._unjudged(why)
+        own = [name for name, every in known.items() if any(_nearest(changes, self.key) for changes in every)]
+        if len(own) == 1:
+            return self._moved(studies[own[0]], own[0])
+        if own:
+            places = [place for name in own for place in _nearest(known[name][0], self.key, name)]
+            return self._unjudged(_several(places))
+        first = {name: every[0] for name, every in known.items() if every}
+        return self._unjudged(f"{written(self.key)} has no paired interval{_like(first, self.key, _change)}")
+
+    def _moved(self, document: Mapping[str, Any], *above: str) -> Verdict:
         pairs = list(_pairs(document))
         if not pairs:
             why = "; ".join(document.get("why_not_paired", ())) or "it asks how runs differ, which only compare knows"
             return self._unjudged(f"{why}.")
         judged = []
         for second, changes in pairs:
-            places = _nearest(changes, self.key)
+            places = _nearest(changes, self.key, *above)
             change = _change(places[0].value) if len(places) == 1 else None
             if len(places) > 1:
                 return self._unjudged(_several(places))
             if not places or (change is None and places[0].value is not None):
-                return self._unjudged(f"{_written(self.key)} has no paired interval{_like(changes, self.key, _change)}")
+                return self._unjudged(
+                    f"{written((*above, *self.key))} has no paired interval{_like(changes, self.key, _change, *above)}"
+                )
             if change is None or change["interval"] is None:
                 return self._unjudged(f"{places[0].key} of {second} was not measured.", places[0].key)
             judged.append((second, places[0].key, change["difference"], change["interval"]))
@@ -175,7 +196,7 @@ def _key(text: str) -> tuple[Key, str]:
     return tuple(key), text[place:]
 
 
-def _written(path: Key) -> str:
+def written(path: Sequence[str]) -> str:
     """``path`` as a gate has it."""
     parts = [f".{name}" if _BARE.fullmatch(name) else f"[{_quoted(name)}]" for name in path]
     return "".join(parts).removeprefix(".")
@@ -187,11 +208,11 @@ def _quoted(name: str) -> str:
 
 def _places(document: Mapping[str, Any], key: Key) -> list[Place]:
     """Where ``key`` is. Of a checkup its first name may be that of a study; without one, every study is looked at."""
-    studies = document.get("studies")
-    if not isinstance(studies, Mapping):
+    studies = _studies(document)
+    if studies is None:
         return _nearest(document, key)
     if own := _follow(document, key):
-        return [Place(_written(own[0]), document, *own)]
+        return [Place(written(own[0]), document, *own)]
     if key[0] in studies and len(key) > 1:
         return _nearest(studies[key[0]], key[1:], key[0])
     return [place for name, study in studies.items() for place in _nearest(study, key, name)]
@@ -204,7 +225,7 @@ def _nearest(root: Mapping[str, Any], key: Key, *above: str) -> list[Place]:
         hits = [(path, hit) for path, node in level if (hit := _follow(node, key))]
         if hits:
             paths = [(path + found, value) for path, (found, value) in hits]
-            return [Place(_written((*above, *path)), root, path, value) for path, value in paths]
+            return [Place(written((*above, *path)), root, path, value) for path, value in paths]
         level = [
             ((*path, name), inner)
             for path, node in level
@@ -255,15 +276,8 @@ def _range(ends: Sequence[float] | None) -> str:
 
 def _pairs(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Of a comparison, each run but the first, and how it differs from that one."""
-    differences, runs = document.get("differences"), [run["name"] for run in document.get("runs", ())]
-    if isinstance(differences, Mapping):  # verify: F_vv by run, of either kind
-        for name in runs[1:]:
-            found = {kind: each[name] for kind, each in differences.items() if name in each}
-            changes = {kind: {"f_vv": {**each, "difference": each["f_vv"]}} for kind, each in found.items()}
-            if changes:
-                yield name, changes
-    else:
-        yield from ((each["second"], each) for each in differences or () if each["first"] == runs[0])
+    runs = [run["name"] for run in document.get("runs", ())]
+    yield from ((each["second"], each) for each in document.get("differences", ()) if each["first"] == runs[0])
 
 
 def _change(value: Any) -> Mapping[str, Any] | None:
@@ -294,18 +308,33 @@ def _no_number(place: Place) -> str:
 
 
 def _missing(document: Mapping[str, Any], key: Key) -> str:
-    studies = document.get("studies")
-    if not isinstance(studies, Mapping):
-        return f"there is no {_written(key)}{_like(document, key, _is_number)}"
-    for each in document.get("skipped", ()):
-        if each["study"] == key[0]:
-            return f"{key[0]} was not run: {each['why']}"
+    studies = _studies(document)
+    if studies is None:
+        return f"there is no {written(key)}{_like(document, key, _is_number)}"
+    if why := _skipped(document, key[0]):
+        return why
     if key[0] in studies:
         where, *rest = key
         if not rest:
             return f"{where} is a study; name one of its numbers{_like(studies[where], ('',), _is_number, where)}"
-        return f"there is no {_written(key)}{_like(studies[where], tuple(rest), _is_number, where)}"
-    return f"there is no {_written(key)}{_like(studies, key, _is_number)}"
+        return f"there is no {written(key)}{_like(studies[where], tuple(rest), _is_number, where)}"
+    return f"there is no {written(key)}{_like(studies, key, _is_number)}"
+
+
+def _studies(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The documents by study, of a checkup or of checkups side by side."""
+    found = document.get("studies")
+    return found if isinstance(found, Mapping) else None
+
+
+def _skipped(document: Mapping[str, Any], study: str) -> str | None:
+    """Why ``study`` is not there, where that is known."""
+    word = "is not compared" if "differing_settings" in document else "was not run"
+    if study in (_studies(document) or {}):
+        return None
+    return next(
+        (f"{study} {word}: {each['why']}" for each in document.get("skipped", ()) if each["study"] == study), None
+    )
 
 
 def _is_number(value: Any) -> bool | None:
@@ -317,12 +346,12 @@ def _like(node: Mapping[str, Any], key: Key, wanted: Callable[[Any], Any], *abov
     known = sorted(_known(node, wanted), key=len)  # the last name alone stands for the place nearest to the top
     table: dict[str, str] = {}
     for path in known:
-        for name in (path[-1], _written(path)):
-            table.setdefault(name.lower(), _written((*above, *path)))
-    near = difflib.get_close_matches(_written(key).lower(), list(table), _NEAR)
+        for name in (path[-1], written(path)):
+            table.setdefault(name.lower(), written((*above, *path)))
+    near = difflib.get_close_matches(written(key).lower(), list(table), _NEAR)
     if near:
         return f"; near it is {' or '.join(dict.fromkeys(table[name] for name in near))}."
-    some = [_written((*above, *path)) for path in known[:_SHOWN]]
+    some = [written((*above, *path)) for path in known[:_SHOWN]]
     return f"; there is {', '.join(some)}." if some else "."
 
 

@@ -82,7 +82,8 @@ def test_the_worst_finding_names_the_planted_fault(fault, says):
 
 def test_findings_are_in_the_order_of_what_is_at_stake():
     tide = {"Cls": 2.0, "Loc": 30.0, "Both": 0.2, "Dupe": 0.0, "Bkg": 5.0}
-    found = findings({"score": {"tide": tide}})
+    ends = {"tide": {name: [0.5 * points, 2 * points] for name, points in tide.items()}}
+    found = findings({"score": {"tide": tide, "intervals": ends}})
     assert [each["value"] for each in found] == [0.3, 0.05, 0.02], "what costs less than a point is none"
     assert "boxes that fit badly cost 30.0 points" in found[0]["sentence"].lower()
 

@@ -24,6 +24,7 @@ KEYS = {
     "shared_misses",
     "missed_by",
     "by_class",
+    "failures",
     "resampling",
     "notes",
     "out",
@@ -213,16 +214,13 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
         scans.append(md.scan(spec, data, pairs=2, step=32, out=tmp_path / name).document)
         found = md.detect(spec, data, out=tmp_path / f"up-{name}" / "detect")
         counts.append(found.document["detections"])
-        (tmp_path / f"up-{name}" / "checkup.json").write_text("{}")
     code, said, err = run("compare", tmp_path / "one", tmp_path / "two", "--json")
     assert code == 0, err
     document = json.loads(said)
     for tau in ("0.5", "0.95"):
         shown = [entry["value"] for entry in document["numbers"][f"affected.{tau}"]]
         assert shown == [scan["affected"][tau] for scan in scans]
-    assert not document["paired"]
-    code, _, err = run("compare", tmp_path / "up-one", tmp_path / "up-two")
-    assert (code, "folder of a checkup" in err) == (2, True)
+    assert document["paired"]
     code, said, _ = run("compare", tmp_path / "up-one" / "detect", tmp_path / "up-two" / "detect", "--json")
     numbers = json.loads(said)["numbers"]
     assert [entry["value"] for entry in numbers["images"]] == [6, 6]

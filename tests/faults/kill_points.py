@@ -135,6 +135,7 @@ def contents(folder: Path) -> dict[str, object]:
         elif path.name == "checkup.json":
             document = json.loads(path.read_text().replace(str(folder), "FOLDER"))
             found[name] = {study: {**own, "cost": None} for study, own in document.pop("studies").items()} | document
+            found[name] |= {"check": None}
         elif path.name == "document.json":  # its checksum is of the folder's name too, where it has that
             found[name] = json.loads(path.read_text().replace(str(folder), "FOLDER")) | {"check": None}
         else:

@@ -49,14 +49,29 @@ def test_the_threshold_that_suits_best_is_the_advice():
     assert "to 0.76" in findings({"verify": verify(0.2)})[0]["advice"]
 
 
+def attack(ap50, low=0.1, high=0.9):
+    return {"AP50": ap50, "intervals": {"fall": [low, high]}}
+
+
+def tide(**points):
+    """A score document: of each type of error its points, and the ends of their interval."""
+    return {
+        "tide": {name: each[0] for name, each in points.items()},
+        "intervals": {"tide": {name: list(each[1:]) or None for name, each in points.items()}},
+    }
+
+
 def test_the_strongest_attack_counts_and_noise_stands_beside_it():
-    attacks = {"noise": {"AP50": 0.85}, "fgsm": {"AP50": 0.01}, "cls": {"AP50": 0.1}, "loc": {"AP50": 0.3}}
+    attacks = {"noise": attack(0.85), "fgsm": attack(0.01), "cls": attack(0.1, 0.7, 0.85), "loc": attack(0.3)}
     document = {"clean": {"AP50": 0.9}, "attacks": attacks, "settings": {"eps": 8.0}}
     (found,) = findings({"attack": document})
-    assert "AP50 from 0.90 to 0.10 (attack on cls)" in found["sentence"]
+    assert "AP50 from 0.90 to 0.10 (attack on cls), a fall of 0.80 (0.70 to 0.85)" in found["sentence"]
+    assert found["interval"] == pytest.approx((0.14, 0.17))
     assert "noise of that size: 0.85" in found["sentence"]
     assert found["value"] == pytest.approx(0.2 * 0.8)
-    assert findings({"attack": document | {"attacks": {"noise": {"AP50": 0.1}}}}) == []
+    assert findings({"attack": document | {"attacks": {"noise": attack(0.1)}}}) == []
+    attacks["cls"]["intervals"]["fall"] = [0.0, 0.85]
+    assert findings({"attack": document}) == [], "what may be no effect is no finding"
 
 
 def test_a_mistake_of_wiring_comes_before_what_may_follow_from_it():
@@ -83,11 +98,14 @@ def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
 
 
 def test_points_of_ap50_by_type_are_findings_from_one_point_on():
-    found = findings({"score": {"tide": {"Cls": 1.0, "Loc": 0.99, "Both": None, "Bkg": 5.25}}})
+    known = tide(Cls=(1.0, 0.5, 1.5), Loc=(0.99, 0.5, 1.5), Both=(None,), Bkg=(5.25, 3.0, 7.5), Dupe=(9.0, 0.0, 20.0))
+    found = findings({"score": known})
     assert [each["value"] for each in found] == pytest.approx([0.0525, 0.01])
-    assert found[0]["sentence"] == "Boxes where nothing is annotated cost 5.2 points of AP50."
-    assert found[1]["sentence"] == "Right boxes with the wrong class cost 1.0 points of AP50."
-    assert all(each["interval"] is None for each in found)
+    assert found[0]["sentence"] == "Boxes where nothing is annotated cost 5.2 points of AP50 (3.0 to 7.5)."
+    assert found[1]["sentence"] == "Right boxes with the wrong class cost 1.0 points of AP50 (0.5 to 1.5)."
+    assert [each["interval"] for each in found] == [pytest.approx((0.03, 0.075)), pytest.approx((0.005, 0.015))]
+    assert [each["kind"] for each in found] == ["Bkg", "Cls"]
+    assert findings({"score": {"tide": {"Bkg": 5.25}}}) == [], "without an interval nothing is certain"
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0.4), (0.4, None), (None, None)])
@@ -129,8 +147,8 @@ def explain(count, objects=200, ends=(0.001, 0.2)):
         ("verify", {"with_localisation": {"missing_recall": None, "intervals": {"missing_recall": None}}}, 0),
         ("verify", {"with_localisation": {"missing_recall": 0.5, "intervals": {"missing_recall": None}}}, 0),
         ("verify", {"with_localisation": {"missing_recall": 0.009, "intervals": {"missing_recall": [0.001, 1]}}}, 0),
-        ("attack", {"clean": {"AP50": None}, "attacks": {"cls": {"AP50": 0.1}}}, 0),
-        ("attack", {"clean": {"AP50": 0.015}, "attacks": {"cls": {"AP50": 0.01}}}, 0),
+        ("attack", {"clean": {"AP50": None}, "attacks": {"cls": attack(0.1)}}, 0),
+        ("attack", {"clean": {"AP50": 0.015}, "attacks": {"cls": attack(0.01)}}, 0),
     ],
 )
 def test_what_is_small_uncertain_or_unknown_is_no_finding(study, document, count):
@@ -143,15 +161,16 @@ def test_an_effect_of_exactly_the_least_is_a_finding():
     (found,) = findings({"verify": unknown})
     assert found["advice"] == "Raise the score threshold."
     (found,) = findings(
-        {"attack": {"clean": {"AP50": 0.01}, "attacks": {"loc": {"AP50": 0.0}}, "settings": {"eps": 4}}}
+        {"attack": {"clean": {"AP50": 0.01}, "attacks": {"loc": attack(0.0, 0.005, 0.02)}, "settings": {"eps": 4}}}
     )
     assert "at most 4 of 255" in found["sentence"]
     assert "noise" not in found["sentence"]
-    assert found["interval"] is None
+    assert found["interval"] == pytest.approx((0.001, 0.004))
 
 
-def test_breaks_without_an_interval_count_and_weigh_at_most_all():
-    document = fuzz(8.0) | {"intervals": {}, "harmful_per_1000": 1500.0, "distinct": []}
+def test_breaks_weigh_at_most_all_and_without_an_interval_nothing():
+    document = fuzz(8.0) | {"harmful_per_1000": 1500.0, "distinct": []}
     (found,) = findings({"fuzz": document})
-    assert (found["value"], found["interval"]) == (1.0, None)
+    assert found["value"] == 1.0
     assert found["sentence"].endswith("1500 per 1,000 questions.")
+    assert findings({"fuzz": document | {"intervals": {}}}) == []

@@ -69,14 +69,35 @@ def test_the_other_way_round_it_rises(runs):
     assert back["AP"]["interval"] == pytest.approx([-end for end in reversed(there["AP"]["interval"])])
 
 
-@pytest.mark.parametrize(
-    ("other", "why"), [("few", "did not score the same objects"), ("capped", "differ in max_detections")]
-)
-def test_other_objects_or_rules_are_not_compared(runs, other, why):
-    document = md.compare(runs["right"], runs[other]).document
-    assert not document["paired"]
-    assert document["differences"] == []
-    assert document["why_not_paired"] == [f"right and {other} {why}"]
+def test_fewer_images_are_compared_with_the_same_ones(runs, tmp_path):
+    """As if the other run had seen no more either; in another order of images too."""
+    document = md.compare(runs["right"], runs["few"], seed=2).document
+    (found,) = document["differences"]
+    assert (found["images"], found["left_out"]) == (8, [8, 0])
+    assert document["notes"] == [
+        "right and few are compared over the images that both have; 8 are only in right, 0 only in few."
+    ]
+    right = md.score(md.detect(f"glassbox:none,data={DATA}", DATA), DATA, limit=8, out=tmp_path / "right")
+    (same,) = md.compare(right, runs["few"], seed=2).document["differences"]
+    assert same["left_out"] == [0, 0]
+    assert {key: found[key] for key in ("AP", "AP50", "by_class")} == {
+        key: same[key] for key in ("AP", "AP50", "by_class")
+    }
+    turned = md.load_data(DATA)[7:1:-1]
+    sink = md.score(md.detect(f"glassbox:sink/class=chair,data={DATA}", turned), turned, out=tmp_path / "turned")
+    (found,) = md.compare(runs["few"], sink).document["differences"]
+    assert (found["images"], found["left_out"]) == (6, [2, 0])
+    assert found["AP"]["interval"] == [0, 0], "the same detector on the same images"
+
+
+def test_other_objects_or_rules_are_not_compared(runs, tmp_path):
+    spec = "rooms:val,size=96,count=16,seed=9"
+    other = md.score(md.detect(f"glassbox:none,data={spec}", spec), spec, out=tmp_path / "other")
+    for run, why in ((other, "did not score the same objects"), (runs["capped"], "differ in max_detections")):
+        document = md.compare(runs["right"], run).document
+        assert not document["paired"]
+        assert document["differences"] == []
+        assert document["why_not_paired"] == [f"right and {run.path.name} {why}"]
 
 
 def test_a_person_sees_what_fell(run, runs, tmp_path):

@@ -280,9 +280,10 @@ def test_figures_and_comparison(run, tmp_path):
     nothing = [([], [], [])] * 4
     two = md.verify(Told(nothing), data(), cache=False, out=tmp_path / "two")
     compared = md.compare(one, two)
-    difference = compared.document["differences"]["with_localisation"]["two"]
+    (difference,) = compared.document["differences"]
     assert compared.document["paired"]
-    assert difference["f_vv"] == pytest.approx(-one.document["with_localisation"]["f_vv"])
+    found = difference["with_localisation"]["f_vv"]
+    assert found["difference"] == pytest.approx(-one.document["with_localisation"]["f_vv"])
     assert {path.name for path in compared.figures(tmp_path / "c")} == {"ap.png", "missing-recall.png", "f_vv.png"}
 
 

@@ -5,7 +5,7 @@ The command line parses options, calls one of these, and shows its document; not
 
 from misdetect.api.asserts import assert_no_hallucination, assert_score, assert_stable
 from misdetect.api.check import check
-from misdetect.api.checkup import Checkup, checkup
+from misdetect.api.checkup import Checkup, checkup, open_any
 from misdetect.api.compare import Comparison, compare
 from misdetect.api.export import export
 from misdetect.api.ledger import make_ledger
@@ -32,6 +32,7 @@ __all__ = [
     "export",
     "fuzz",
     "make_ledger",
+    "open_any",
     "open_run",
     "pool",
     "scan",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from misdetect import gates
-from misdetect.api.run import Place, Run
+from misdetect.api.run import Place, Run, open_run
 from misdetect.api.score import score
 from misdetect.api.studies import (
     DataLike,
@@ -38,12 +38,13 @@ from misdetect.errors import BadData, BadImage, MisdetectError
 from misdetect.files import write_atomically
 from misdetect.protocols import Detector, Differentiable, level
 from misdetect.report.checkup import checkup_page
+from misdetect.report.checkups import PLAN, REPORT, is_checkup, read_checkup, write_checkup
 from misdetect.report.findings import findings
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
 from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
+from misdetect.studies.score.costs import tide_intervals
 
-PLAN, REPORT = "plan.json", "report.html"
 _HOW = Heading("Running")
 _SHARES = {"images": 0.25, "scan": 0.15, "fuzz": 0.2, "verify": 0.1, "attack": 0.2}
 """Of the time; what is left goes to looking for mistakes of wiring, to figures and to the report."""
@@ -186,7 +187,7 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
             out.rmdir()
         raise
     document = _document(patient, plan)
-    write_atomically(out / "checkup.json", (json.dumps(_timeless(document), sort_keys=True, indent=2) + "\n").encode())
+    write_checkup(out, document)
     checkup_page(patient.runs, document, out / REPORT, how.pictures)
     return Checkup(place, patient.runs, document)
 
@@ -263,6 +264,8 @@ def _seconds(model: Detector, data: Dataset) -> float:
 
 def _document(patient: _Patient, plan: Plan) -> Document:
     studies = {name: {**run.document, **_sitting(run), "out": str(run.path)} for name, run in patient.runs.items()}
+    if "score" in studies:
+        studies["score"]["intervals"] = {"tide": tide_intervals(patient.runs["score"].directory)}
     first = next(iter(patient.runs.values())).directory.about
     about = first["identity"]["data"]
     return {
@@ -285,11 +288,15 @@ def _sitting(run: Run) -> Document:
     return {} if run.outcome is None else run.outcome.document()
 
 
-def _timeless(value: Any) -> Any:
-    """``value`` without what differs from one sitting to the next: wall-clock, and what came from the cache."""
-    if not isinstance(value, dict):
-        return value
-    return {key: _timeless(inner) for key, inner in value.items() if key not in ("timing", "engine")}
+def open_any(path: Path | str) -> Run | Checkup:
+    """The run in the directory ``path``, or the checkup in that folder; neither detector nor data is needed, but for
+    photos in figures."""
+    folder = Path(path)
+    if not is_checkup(folder):
+        return open_run(folder)
+    document = read_checkup(folder)
+    there = [name for name in document["studies"] if (folder / name).is_dir()]
+    return Checkup(Place(folder), {name: open_run(folder / name) for name in there}, document)
 
 
 checkup = with_keywords(_checkup, CheckupSettings, "checkup")

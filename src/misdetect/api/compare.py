@@ -1,4 +1,4 @@
-"""``compare``: finished runs of one study side by side."""
+"""``compare``: finished runs of one study, or checkups, side by side."""
 
 import html
 from collections.abc import Iterable
@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from misdetect import gates, report
+from misdetect.api.checkup import Checkup
 from misdetect.api.run import Run
-from misdetect.report import comparison
+from misdetect.report import checkup_comparison
+from misdetect.report.checkup_comparison import STUDY, told_changes
+from misdetect.report.comparison import CompareSettings
 from misdetect.studies.contract import Document
 
-RunLike = Run | Path | str
-"""A run, its directory, or a document that a verb printed with ``--json``."""
-_DEFAULT = comparison.CompareSettings()
+RunLike = Run | Checkup | Path | str
+"""A run or a checkup, its directory, or a document that a verb printed with ``--json``."""
+_DEFAULT = CompareSettings()
 
 
 class Comparison:
@@ -35,7 +38,21 @@ class Comparison:
         return [run["name"] for run in self.document["runs"]]
 
     def _rows(self) -> list[list[str]]:
-        return [[name, *map(_told, entries)] for name, entries in self.document["numbers"].items()]
+        if self.document["study"] != STUDY:
+            return [[name, *map(_told, entries)] for name, entries in self.document["numbers"].items()]
+        rows: dict[str, dict[str, str]] = {}
+        for study, each in self.document["studies"].items():
+            for key, second, change in told_changes(each):
+                row = rows.setdefault(f"{study}.{key}", {self._names[0]: f"{change['first']:.3f}"})
+                row[second] = _told({"value": change["second"], "interval": None}) + ("*" if change["certain"] else " ")
+        return [[key, *(row.get(name, "–") for name in self._names)] for key, row in rows.items()]
+
+    @property
+    def _title(self) -> str:
+        if self.document["study"] != STUDY:
+            return f"{len(self._names)} runs of {self.document['study']}"
+        counts = ", ".join(f"{len(self.document[f'{word}_findings'])} {word}" for word in ("fixed", "new", "common"))
+        return f"{len(self._names)} checkups; findings: {counts}; * the difference is certain"
 
     def __repr__(self) -> str:
         rows = [["", *self._names], *self._rows()]
@@ -44,7 +61,7 @@ class Comparison:
             "  ".join([row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))])
             for row in rows
         ]
-        return "\n".join([f"{len(self._names)} runs of {self.document['study']}", *(f"  {line}" for line in lines)])
+        return "\n".join([self._title, *(f"  {line}" for line in lines)])
 
     def _repr_html_(self) -> str:
         def line(cells: list[str], tag: str) -> str:
@@ -69,10 +86,11 @@ def compare(
     confidence: float = _DEFAULT.confidence,
     seed: int = _DEFAULT.seed,
 ) -> Comparison:
-    """Finished runs of one study side by side: what differs in their settings, their numbers, shared misses.
+    """Finished runs of one study side by side: what differs in their settings, their numbers, shared misses. Of
+    checkups the same, study by study, and which findings are fixed, new and common.
 
     ``confidence`` is that of the intervals, ``seed`` that of the images drawn again for them. Neither detector nor data
     is needed.
     """
-    paths = [each.path if isinstance(each, Run) else Path(each) for each in (run, other, *more)]
-    return Comparison(comparison.compare(paths, comparison.CompareSettings(confidence=confidence, seed=seed)))
+    paths = [each.path if isinstance(each, Run | Checkup) else Path(each) for each in (run, other, *more)]
+    return Comparison(checkup_comparison.compare(paths, CompareSettings(confidence=confidence, seed=seed)))

@@ -8,7 +8,7 @@ definition of every setting, and editors and type checkers know it.
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from misdetect.api.run import Place, Run
 from misdetect.data import load_data
@@ -61,17 +61,16 @@ def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
     return detector
 
 
-@overload
 def with_keywords(
     run: Callable[[Subject, DataLike, S], Result], settings: Callable[P, S], name: str
-) -> Callable[Concatenate[Subject, DataLike, P], Result]: ...
-@overload
-def with_keywords(
-    run: Callable[[DataLike, S], Result], settings: Callable[P, S], name: str
-) -> Callable[Concatenate[DataLike, P], Result]: ...
-def with_keywords(run: Callable[..., Any], settings: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``run``, whose last parameter is ``settings``, as the function ``name`` that takes their fields as keywords
-    instead, with their names, defaults and help."""
+) -> Callable[Concatenate[Subject, DataLike, P], Result]:
+    """``run`` as the function ``name`` that takes the fields of ``settings`` as keywords instead of its last
+    parameter, with their names, defaults and help."""
+    return cast("Callable[Concatenate[Subject, DataLike, P], Result]", keywords_for_last(run, settings, name))
+
+
+def keywords_for_last(run: Callable[..., Any], settings: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``with_keywords`` of a function of any parameters before its settings."""
     assert isinstance(settings, type)
     *own, _ = inspect.signature(run).parameters.values()
     signature = inspect.Signature([*own, *inspect.signature(settings).parameters.values()])

@@ -2,6 +2,7 @@
 
 import inspect
 import json as json_format
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +17,18 @@ from misdetect.cli.options import options, signed
 from misdetect.cli.shell import Document, plain_table, tell
 from misdetect.errors import BadData
 from misdetect.files import write_atomically
+from misdetect.report.checkup_comparison import STUDY, told_changes
 from misdetect.report.comparison import CompareSettings, check_folder
 
-_RUNS = Annotated[Path, Parameter(negative=(), help="Finished runs of one study; or documents of `score --json`.")]
+_RUNS = Annotated[
+    Path, Parameter(negative=(), help="Finished runs of one study, or checkups; or documents of `score --json`.")
+]
 _OUT = Annotated[
     Path | None, Parameter(name="--out", help="Folder for the figures (PNG, interactive HTML) and the document.")
 ]
+
+
+_SAID = {"fixed": "FIXED", "new": "NEW", "common": "STILL"}
 
 
 def _compare(*runs: Path, out: Path | None = None, json: bool = False, **given: Any) -> int:
@@ -48,7 +55,9 @@ def show(console: Console, document: Document) -> None:
     """The document for a person: what differs, then the numbers, then the differences to the first run."""
     names = [run["name"] for run in document["runs"]]
     _show_settings(console, document, names)
-    if "mechanisms" in document:
+    if document["study"] == STUDY:
+        _show_checkups(console, document)
+    elif "mechanisms" in document:
         _show_misses(console, document, names)
     elif document["study"] == "confusion":
         _show_confusion(console, document, names)
@@ -56,6 +65,9 @@ def show(console: Console, document: Document) -> None:
         console.print(_numbers(document, names))
         if document["study"] == "score":
             _show_precision(console, document, names[0])
+        else:
+            _show_changes(console, document)
+    _show_failures(console, document.get("failures", ()))
     for path in document["pictures"]:
         console.print(Text(f"Picture: {path}"))
 
@@ -211,6 +223,47 @@ def _show_precision(console: Console, document: Document, first: str) -> None:
         if any(change is not None and change["certain"] for change in changes):
             table.add_row(Text(f"AP of {label}"), *(_change(change) for change in changes))
     console.print(table)
+
+
+def _show_changes(console: Console, document: Document) -> None:
+    """How runs of one study differ from the first: the headlines, and what else is certain."""
+    for why in document["why_not_paired"]:
+        console.print(Text(f"Not paired: {why}."))
+    tables: dict[str, Table] = {}
+    for key, second, change in told_changes(document):
+        if second not in tables:
+            title = f"{document['study']}: {second} against {document['runs'][0]['name']}; * the interval excludes 0"
+            tables[second] = plain_table(title, "", ">first", ">second", ">difference")
+        ends = change["interval"]
+        told = f"{change['difference']:+.3f}" + ("" if ends is None else f" {ends[0]:.3f}..{ends[1]:.3f}")
+        values = (f"{change[name]:.3f}" for name in ("first", "second"))
+        tables[second].add_row(Text(key), *values, told + ("*" if change["certain"] else " "))
+    for table in tables.values():
+        console.print(table)
+
+
+def _show_failures(console: Console, failures: Iterable[Document]) -> None:
+    for each in failures:
+        unknown = f"; of {each['unknown']} it is not known" if each["unknown"] else ""
+        counts = f"{each['fixed']} fixed, {each['new']} new, {each['common']} in both{unknown}"
+        console.print(Text(f"Failures of {each['second']} against {each['first']}: {counts}."))
+
+
+def _show_checkups(console: Console, document: Document) -> None:
+    """Findings that are fixed, new and common, then study by study."""
+    for word in ("fixed", "new", "common"):
+        for each in document[f"{word}_findings"]:
+            sentence = (each["second"] or each["first"])["sentence"]
+            console.print(Text(f"{_SAID[word]} in {each['run']}: {sentence}"))
+    if not any(document[f"{word}_findings"] for word in ("fixed", "new", "common")):
+        console.print("No checkup has a finding that could be compared.")
+    for study in document["studies"].values():
+        if "differences" in study:
+            console.print("")
+            _show_changes(console, study)
+            _show_failures(console, study["failures"])
+    for each in document["skipped"]:
+        console.print(Text(f"Not compared: {each['study']}: {each['why']}"))
 
 
 def _number(entry: Any) -> str:

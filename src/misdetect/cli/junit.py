@@ -49,9 +49,9 @@ def _studies(document: Document) -> Iterator[ElementTree.Element]:
         yield _study(document, _name(document), _name(document))
         return
     for name, study in document["studies"].items():
-        yield _study(study, "checkup", name)
+        yield _study(study, _name(document), name)
     for each in document["skipped"]:
-        case = _case("checkup", each["study"], {})
+        case = _case(_name(document), each["study"], {})
         _why(case, "skipped", each["why"])
         yield case
 
@@ -66,7 +66,7 @@ def _study(document: Document, group: str, name: str) -> ElementTree.Element:
 
 def _name(document: Document) -> str:
     if "studies" in document:
-        return "checkup"
+        return "compare.checkup" if "differing_settings" in document else "checkup"
     name = str(document.get("study", "harden"))  # which is many trainings, and no study
     return f"compare.{name}" if "differing_settings" in document else name
 

@@ -1,4 +1,4 @@
-"""``misdetect show``: the document of a run again; neither its detector nor its data is needed."""
+"""``misdetect show``: the document of a run or a checkup again; neither its detector nor its data is needed."""
 
 from importlib import import_module
 from pathlib import Path
@@ -12,11 +12,12 @@ from misdetect.api import open_run
 from misdetect.cli.gates import FailIf, Gates, JUnit
 from misdetect.cli.shell import Document, Json, Quiet, Show
 from misdetect.labels import told
+from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.studies.contract import kind_of
 
 
 def show(
-    run: Annotated[Path, Parameter(help="Run directory.")],
+    run: Annotated[Path, Parameter(help="Run directory, or folder of a checkup.")],
     /,
     *,
     fail_if: FailIf = None,
@@ -24,8 +25,10 @@ def show(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """The document of a run again, from its directory alone."""
+    """The document of a run or a checkup again, from its directory alone."""
     gates = Gates.of({"fail_if": fail_if, "junit": junit})
+    if is_checkup(run):
+        return gates.conclude(read_checkup(run), json, _shown("checkup"))
     opened = open_run(run)
 
     def drawn(console: Console, document: Document) -> None:

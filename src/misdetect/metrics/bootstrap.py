@@ -4,6 +4,8 @@ Positions on one image are anything but independent, so whole images (pairs of p
 replacement. The same draws serve every rate, so that differences between rates are paired.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -45,3 +47,25 @@ def interval(samples: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
     empty = np.isnan(values).all(axis=0)
     low, high = np.nanquantile(np.where(empty, 0.0, values), [tail, 1 - tail], axis=0)
     return np.where(empty, np.nan, low), np.where(empty, np.nan, high)
+
+
+def change(first: Floats, second: Floats, confidence: float) -> dict[str, Any] | None:
+    """How a number differs between two readings of the same images: ``first`` and ``second`` ``[1 + R]``, what was
+    measured and then what the same resamples give. ``difference`` is second - first; it is ``certain`` where its
+    ``interval`` excludes 0. ``None`` where either was not measured."""
+    if np.isnan(first[0]) or np.isnan(second[0]):
+        return None
+    low, high = (float(end) for end in interval((second - first)[1:], confidence))
+    known = not np.isnan(low)
+    return {
+        "first": float(first[0]),
+        "second": float(second[0]),
+        "difference": float(second[0] - first[0]),
+        "interval": [low, high] if known else None,
+        "certain": known and not low <= 0 <= high,
+    }
+
+
+def with_measured(draws: Floats) -> Floats:
+    """``draws`` ``[R, K]`` below a row that has every image once: ``[1 + R, K]``, as ``change`` takes them."""
+    return np.concatenate([np.ones((1, draws.shape[1])), draws])

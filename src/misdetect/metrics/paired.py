@@ -139,7 +139,7 @@ class Precision:
             for start in range(0, len(draws), step):
                 rows = slice(start, start + step)
                 known = positives[rows, None] > 0
-                value = _interpolated(draws[rows][:, image], positives[rows, None], right, ignored)
+                value = interpolated(draws[rows][:, image], positives[rows, None], right, ignored)
                 own[rows] = np.where(known, value, np.nan)
         return found
 
@@ -166,7 +166,7 @@ def mean_over_classes(values: Floats) -> Floats:
     return found
 
 
-def _interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Bools) -> Floats:
+def interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Bools, recalls: Floats = RECALLS) -> Floats:
     """The 101-point precision ``[R, 10]`` of one class: ``weights`` ``[R, D]`` of the detections by falling score,
     ``positives`` ``[R, 1]``, ``right`` and ``ignored`` ``[10, D]``. It is decided where a detection is right: recall
     grows only there, and precision falls in between."""
@@ -177,8 +177,8 @@ def _interpolated(weights: Floats, positives: Floats, right: Bools, ignored: Boo
         seen = (np.cumsum(weights * ~ignored[i], axis=1) if ignored[i].any() else everyone)[:, hit]
         precision = np.divide(hits, seen, out=np.zeros_like(hits), where=seen > 0)
         envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-        reached = np.searchsorted(RECALLS, hits / np.maximum(positives, 1e-12), side="right")
-        value[:, i] = (envelope * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
+        reached = np.searchsorted(recalls, hits / np.maximum(positives, 1e-12), side="right")
+        value[:, i] = (envelope * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(recalls)
     return value
 
 

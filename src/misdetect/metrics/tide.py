@@ -23,6 +23,7 @@ TRUTH_TYPES = ("found", "Cls", "Loc", "Miss", "ignored")
 FOUND, COVERED_CLS, COVERED_LOC, MISS, CROWD = range(5)
 MAIN = ("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss")
 SPECIAL = ("FalsePos", "FalseNeg")
+BASE = "as they are"
 PAIRS_AT_ONCE = 100_000
 """How many (detection, truth) pairs are looked at together: few enough for the processor's cache."""
 
@@ -260,17 +261,39 @@ def costs(
     """What each type of error costs: AP at the foreground IoU after an oracle fixes all of that type, minus AP
     before.
     """
-    settings = settings or TideSettings()
+    settings, count = settings or TideSettings(), len(truth.names)
+    positives = np.bincount(truth.label[~truth.crowd], minlength=count)
+    found = {
+        name: _class_ap(
+            each.order, each.scored, each.label, each.correct, np.bincount(truth.label[each.counted], minlength=count)
+        )
+        for name, each in readings(assignment, truth, detections, settings).items()
+    }
+    return _result(found.pop(BASE), found, positives, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What AP is computed from: detections ``[D]`` count in ``order`` where they are ``scored``, as of class ``label``,
+    as right where ``correct``; ``counted`` ``[T]`` are the truths that are to be found."""
+
+    order: Ints
+    scored: Bools
+    label: Ints
+    correct: Bools
+    counted: Bools
+
+
+def readings(
+    assignment: Assignment, truth: TruthColumns, detections: DetectionColumns, settings: TideSettings
+) -> dict[str, Reading]:
+    """The detections as they are (``BASE``), and after an oracle has fixed all errors of each type."""
     a, label = assignment, detections.label
     scored = (a.detection_type != IGNORED) & (a.detection_type != CAPPED)
-    correct = a.detection_type == TP
-    real = truth.label[~truth.crowd]
-    count = len(truth.names)
-    positives = np.bincount(real, minlength=count)
+    correct, real = a.detection_type == TP, ~truth.crowd
     by_score = np.argsort(-detections.scores, kind="stable")
     again = np.lexsort((correct, -detections.scores)) if settings.ties == "errors-first" else by_score
-    base = _class_ap(by_score, scored, label, correct, positives)
-    fixed: dict[str, Floats] = {}
+    found = {BASE: Reading(by_score, scored, label, correct, real)}
     best = np.zeros(len(detections), dtype=np.bool_)
     covered = np.flatnonzero((a.truth_type == COVERED_CLS) | (a.truth_type == COVERED_LOC))
     best[a.detection_of[covered]] = True
@@ -278,13 +301,11 @@ def costs(
         wrong = a.error == code
         mended = wrong & best  # all others of this type are dropped: one detection per truth is enough
         right_label = np.where(mended, truth.label[a.target], label) if len(truth) else label
-        fixed[name] = _class_ap(again, (scored & ~wrong) | mended, right_label, correct | mended, positives)
-    missed = np.bincount(truth.label[a.truth_type == MISS], minlength=count)
-    fixed["Miss"] = _class_ap(again, scored, label, correct, positives - missed)
-    fixed["FalsePos"] = _class_ap(np.argsort(~correct, kind="stable"), scored, label, correct, positives)
-    found = np.bincount(truth.label[a.truth_type == FOUND], minlength=count)
-    fixed["FalseNeg"] = _class_ap(again, scored, label, correct, found)
-    return _result(base, fixed, positives, settings)
+        found[name] = Reading(again, (scored & ~wrong) | mended, right_label, correct | mended, real)
+    found["Miss"] = Reading(again, scored, label, correct, real & (a.truth_type != MISS))
+    found["FalsePos"] = Reading(np.argsort(~correct, kind="stable"), scored, label, correct, real)
+    found["FalseNeg"] = Reading(again, scored, label, correct, a.truth_type == FOUND)
+    return found
 
 
 def _result(base: Floats, fixed: dict[str, Floats], positives: Ints, settings: TideSettings) -> TideResult:

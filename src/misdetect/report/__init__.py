@@ -19,6 +19,7 @@ _FIGURES = {
 }
 """``draw(run, data, most)`` of each study that has figures: the files it wrote into the run directory."""
 _COMPARED = {
+    "checkup": "misdetect.report.compared_page:draw_comparison",
     "explain": "misdetect.report.explain:draw_comparison",
     "verify": "misdetect.report.verify:draw_comparison",
 }

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ import pyarrow as pa
 from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, BadSpec
+from misdetect.report.changed import changed
+from misdetect.report.checkups import is_checkup
 from misdetect.settings import Range, Settings
 from misdetect.studies.contract import Document, kind_of, read_document
 
@@ -49,48 +52,57 @@ class Compared:
     run: Run | None
 
 
-def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
-    """The JSON-able document of the runs at ``paths``: ``runs``, ``settings``, ``differing_settings``, ``numbers``, and
-    what else the study says of several runs."""
-    opened = open_all(paths, how)
+def compare(paths: Sequence[Path], how: CompareSettings, names: Sequence[str] | None = None) -> Document:
+    """The JSON-able document of the runs at ``paths``, which are called by ``names`` (or by the ends of their paths):
+    ``runs``, ``settings``, ``differing_settings``, ``numbers``, and what else the study says of several runs."""
+    opened = open_all(paths, how, names)
     kind = kind_of(opened[0].study)
     common, differing = settings_of(opened)
     found = [kind.numbers(each.document) for each in opened]
-    names = dict.fromkeys(name for numbers in found for name in numbers)
+    keys = dict.fromkeys(name for numbers in found for name in numbers)
     document: Document = {
         "study": kind.name,
         "settings": common,
         "differing_settings": differing,
         "resampling": {"confidence": how.confidence, "seed": how.seed},
-        "numbers": {name: [asdict(each[name]) if name in each else None for each in found] for name in names},
+        "numbers": {name: [asdict(each[name]) if name in each else None for each in found] for name in keys},
         "paired": False,
         "why_not_paired": [f"runs of {kind.name} are set side by side only"],
+        "failures": [],
         "notes": [],
         "runs": [_entry(each) for each in opened],
     }
     runs = {each.name: each.run for each in opened if each.run is not None}
-    if kind.compare is not None and len(runs) == len(opened):
-        document |= kind.compare(runs, how.confidence, how.seed)
+    if len(runs) == len(opened):
+        document |= kind.compare(runs, how.confidence, how.seed) if kind.compare is not None else {}
+        pairs = {(a, b): changed(runs[a], runs[b]) for a, b in combinations(runs, 2)}
+        document["failures"] = [{"first": a, "second": b, **found} for (a, b), found in pairs.items() if found]
     said = document.pop("by_run", {})
     for entry in document["runs"]:
         entry |= said.get(entry["name"], {})
     return document
 
 
-def open_all(paths: Sequence[Path], how: CompareSettings) -> list[Compared]:
-    """What is at ``paths``, all of one study; the names are the shortest that tell them apart."""
-    resolved = [Path(os.path.realpath(path)) for path in paths]  # also of links in a circle
-    for path, where in zip(paths, resolved, strict=True):
-        if resolved.count(where) > 1:
-            raise BadData(f"{path} is given twice; compare needs different runs.")
-    found = [_open(path, name, how) for path, name in zip(paths, _names(resolved), strict=True)]
+def open_all(paths: Sequence[Path], how: CompareSettings, names: Sequence[str] | None = None) -> list[Compared]:
+    """What is at ``paths``, all of one study; without ``names`` they are the shortest that tell them apart."""
+    called = endings(distinct_places(paths)) if names is None else names
+    found = [_open(path, name, how) for path, name in zip(paths, called, strict=True)]
     if len({each.study for each in found}) > 1:
         said = ", ".join(f"{each.path} is of {each.study}" for each in found)
         raise BadData(f"only runs of one study can be compared: {said}.")
     return found
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def distinct_places(paths: Sequence[Path]) -> list[Path]:
+    """Where ``paths`` lead, which must be different places."""
+    resolved = [Path(os.path.realpath(path)) for path in paths]  # also of links in a circle
+    for path, where in zip(paths, resolved, strict=True):
+        if resolved.count(where) > 1:
+            raise BadData(f"{path} is given twice; compare needs different runs.")
+    return resolved
+
+
+def endings(paths: Sequence[Path]) -> list[str]:
     """The last parts of ``paths``, as many as are needed for all to differ."""
     most = max(len(path.parts) for path in paths)
     for count in range(1, most + 1):
@@ -103,8 +115,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
 def _open(path: Path, name: str, how: CompareSettings) -> Compared:
     if path.is_file():
         return _open_document(path, name)
-    if (path / "checkup.json").is_file() and not (path / RUN_JSON).exists():
-        raise BadData(f"{path} is the folder of a checkup, which holds several runs; compare its {path / 'explain'}.")
     run = Run.open(path)
     try:
         _refuse_unfinished(run)
@@ -185,5 +195,7 @@ def settings_of(runs: Sequence[Compared]) -> tuple[dict[str, Any], list[dict[str
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that the figures of a comparison must not be drawn into."""
-    if (folder / RUN_JSON).exists() or (folder.exists() and not folder.is_dir()):
-        raise BadSpec(f"{folder}: this is a run directory or a file; expected another folder for the comparison.")
+    if (folder / RUN_JSON).exists() or is_checkup(folder) or (folder.exists() and not folder.is_dir()):
+        raise BadSpec(
+            f"{folder}: this is a run directory, a checkup or a file; expected another folder for the comparison."
+        )

@@ -16,13 +16,15 @@ LEAST = 0.01
 
 @dataclass(frozen=True)
 class Finding:
-    """``sentence`` and ``advice`` for a person; ``value`` in 0..1 with its ``interval`` where it has one."""
+    """``sentence`` and ``advice`` for a person; ``value`` in 0..1 with its ``interval`` where it has one. Findings of
+    one ``study`` and ``kind`` are of the same thing, whatever the detector."""
 
     sentence: str
     advice: str
     value: float
     interval: tuple[float, float] | None
     study: str
+    kind: str
 
 
 _TIDE = {
@@ -73,9 +75,10 @@ _MECHANISMS = {
 
 def _doctor(document: Document) -> Iterator[Finding]:
     for each in document["findings"]:
+        kind = str(each.get("kind", each["change"]))
         if each.get("before") is None or each.get("after") is None:
             said = str(each["change"]).rstrip(".")
-            yield Finding(f"The wiring is suspicious: {said}.", str(each["fix"]), 1.0, None, "doctor")
+            yield Finding(f"The wiring is suspicious: {said}.", str(each["fix"]), 1.0, None, "doctor", kind)
             continue
         gain = each["after"] - each["before"]
         yield Finding(
@@ -84,15 +87,18 @@ def _doctor(document: Document) -> Iterator[Finding]:
             min(1.0, abs(gain) + 0.5),  # whatever else is found may only follow from it
             _pair(each.get("interval")),
             "doctor",
+            kind,
         )
 
 
 def _score(document: Document) -> Iterator[Finding]:
+    intervals = document.get("intervals", {}).get("tide", {})
     for kind, (words, advice) in _TIDE.items():
-        points = document["tide"].get(kind) or 0.0
-        if points / 100 >= LEAST:
-            said = words.format(points=points)
-            yield Finding(said[0].upper() + said[1:] + ".", advice, points / 100, None, "score")
+        points, ends = document["tide"].get(kind) or 0.0, intervals.get(kind)
+        if points / 100 >= LEAST and ends is not None and ends[0] > 0:
+            said = f"{words.format(points=points)} ({ends[0]:.1f} to {ends[1]:.1f})."
+            share = ends[0] / 100, ends[1] / 100
+            yield Finding(said[0].upper() + said[1:], advice, points / 100, share, "score", kind)
 
 
 def _explain(document: Document) -> Iterator[Finding]:
@@ -110,6 +116,7 @@ def _explain(document: Document) -> Iterator[Finding]:
                 share,
                 _pair(ends),
                 "explain",
+                name,
             )
 
 
@@ -136,6 +143,7 @@ def _scan(document: Document) -> Iterator[Finding]:
             value,
             _pair(ends),
             "scan",
+            "harm",
         )
 
 
@@ -144,7 +152,7 @@ def _fuzz(document: Document) -> Iterator[Finding]:
     if not harmful or not queries:
         return
     per, ends = document["harmful_per_1000"], document["intervals"].get("harmful_per_1000")
-    if ends is None or ends[0] > 0:
+    if ends is not None and ends[0] > 0:
         worst = next((each for each in document["distinct"] if each["harm"] == "harmful"), None)
         shown = f" The worst: {worst['type']} {worst['label']} on {worst['image']}." if worst else ""
         yield Finding(
@@ -152,8 +160,9 @@ def _fuzz(document: Document) -> Iterator[Finding]:
             "Replay them with `misdetect replay`; fuzz training photos, and train on what fails there: `misdetect "
             "harden --with failures:RUN`.",
             min(per / 1000, 1.0),
-            None if ends is None else (ends[0] / 1000, ends[1] / 1000),
+            (ends[0] / 1000, ends[1] / 1000),
             "fuzz",
+            "harm",
         )
 
 
@@ -168,6 +177,7 @@ def _verify(document: Document) -> Iterator[Finding]:
             value,
             _pair(ends),
             "verify",
+            "hallucination",
         )
 
 
@@ -177,17 +187,18 @@ def _attack(document: Document) -> Iterator[Finding]:
     if not tried or clean is None:
         return
     name, worst = min(tried.items(), key=lambda item: item[1]["AP50"])
-    fall = clean - worst["AP50"]
-    if fall >= LEAST:
+    fall, ends = clean - worst["AP50"], worst["intervals"].get("fall")
+    if fall >= LEAST and ends is not None and ends[0] > 0:
         beside = "" if noise is None else f" (random noise of that size: {noise:.2f})"
         yield Finding(
             f"A change of at most {document['settings']['eps']:g} of 255 per pixel takes AP50 from {clean:.2f} to "
-            f"{worst['AP50']:.2f} (attack on {name}){beside}.",
+            f"{worst['AP50']:.2f} (attack on {name}), a fall of {fall:.2f} ({ends[0]:.2f} to {ends[1]:.2f}){beside}.",
             "Where an attacker can reach the pixels, `misdetect harden --with adversarial`; else know that noise alone "
             "does not do this.",
             0.2 * fall,  # no accident: it takes an attacker
-            None,
+            (0.2 * ends[0], 0.2 * ends[1]),
             "attack",
+            "AP50",
         )
 
 

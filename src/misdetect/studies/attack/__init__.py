@@ -5,6 +5,7 @@ run has, ``study`` attacks and looks, ``rows`` are what remains of it, ``transfe
 detector, ``ladder`` checks whether the attack is strong enough to mean anything, ``verdict`` says it all in words.
 """
 
+from misdetect.studies.attack.compare import compare
 from misdetect.studies.attack.document import document, ledger, numbers, sentences
 from misdetect.studies.attack.prepare import after, prepare, rebuild
 from misdetect.studies.attack.replay import replay
@@ -22,6 +23,8 @@ ATTACK = Kind(
     sentences,
     numbers,
     rebuild,
+    compare,
+    by_document=True,
     replay=replay,
     after=after,
     asked=asked,

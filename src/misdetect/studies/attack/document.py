@@ -56,7 +56,7 @@ def document(run: Run) -> Document:
 def _attack(results: Results, name: str) -> Document:
     objects = results.objects(name)
     success, ends = results.success(objects)
-    scores = results.scores(results.boxes(name))
+    scores = results.scores(results.boxes(name), attacked=True)
     scores["intervals"] = scores["intervals"] | {"success": ends}
     lost = objects.lost
     about = [row for row in results.about if row["condition"] == name and row["image"] in set(results.images)]

@@ -4,7 +4,7 @@ A comparison of conditions is paired: an image counts once every attack of the t
 here: for each image what cls or loc left of it, whichever has the larger total loss.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,10 +64,10 @@ class Boxes:
 
 
 class Results:
-    """What ``run`` holds, as far as its cases are done."""
+    """What ``run`` holds, as far as its cases are done; of the images ``among`` only, and in their order, if told."""
 
-    def __init__(self, run: Run, how: AttackSettings) -> None:
-        self.run, self.how = run, how
+    def __init__(self, run: Run, how: AttackSettings, among: Sequence[str] | None = None) -> None:
+        self.run, self.how, self._among = run, how, among
         self.names: tuple[str, ...] = tuple(run.about["identity"]["data"]["names"])
         self._place = {name: i for i, name in enumerate(self.names)}
 
@@ -81,7 +81,12 @@ class Results:
         ).to_pylist()
         for row in rows:
             done.setdefault(row["image"], set()).add(row["condition"])
-        return [image for image, found in done.items() if found >= set(wanted)]
+        whole = [image for image, found in done.items() if found >= set(wanted)]
+        return whole if self._among is None else [image for image in self._among if image in set(whole)]
+
+    def on(self, images: Sequence[str]) -> "Results":
+        """The same of some ``images`` only."""
+        return Results(self.run, self.how, images)
 
     @cached_property
     def conditions(self) -> list[str]:
@@ -187,12 +192,25 @@ class Results:
         ).to_pylist()
         return [row["variant"] for row in found]
 
-    def scores(self, boxes: Boxes) -> dict[str, Any]:
-        """``AP``, ``AP50`` and their intervals."""
+    def scores(self, boxes: Boxes, *, attacked: bool = False) -> dict[str, Any]:
+        """``AP``, ``AP50`` and their intervals; of ``attacked`` images also the ``fall`` of AP50 from that of the clean
+        ones, which are drawn alike."""
         found = average_precision(self.truth, boxes.columns).overall
         ap, ap50 = resampled_ap(self.truth, boxes.columns, seed=self.how.seed)
+        told: dict[str, Any] = {"AP": found["AP"], "AP50": found["AP50"]}
         ends = {"AP": self._ends(ap), "AP50": self._ends(ap50)}
-        return {"AP": found["AP"], "AP50": found["AP50"], "intervals": ends}
+        if attacked:
+            before, drawn = self._before
+            told["fall"] = None if before is None or found["AP50"] is None else before - found["AP50"]
+            ends["fall"] = self._ends(drawn - ap50)
+        return told | {"intervals": ends}
+
+    @cached_property
+    def _before(self) -> tuple[float | None, Floats]:
+        """AP50 of the clean images, as measured and of the resamples."""
+        columns = self.boxes(CLEAN).columns
+        measured = average_precision(self.truth, columns).overall["AP50"]
+        return measured, resampled_ap(self.truth, columns, seed=self.how.seed)[1]
 
     def _ends(self, samples: Floats) -> list[float] | None:
         low, high = (float(end) for end in interval(samples, self.how.confidence))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
-from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.bootstrap import change, resamples
 from misdetect.metrics.slices import per_image
 from misdetect.studies.confusion.document import settings_of
 from misdetect.studies.confusion.rows import OUTCOMES
@@ -97,17 +97,7 @@ def difference(a: Judged, b: Judged, common: Common, confidence: float = 0.9, se
         _shares(run, chosen, seed if paired else seed + number)
         for number, (run, chosen) in enumerate(zip((a, b), rows, strict=True))
     )
-    low, high = interval((second - first)[1:], confidence)
-    outcomes = {
-        name: {
-            "first": float(first[0, i]),
-            "second": float(second[0, i]),
-            "difference": float(second[0, i] - first[0, i]),
-            "interval": [float(low[i]), float(high[i])],
-            "certain": bool(low[i] > 0 or high[i] < 0),
-        }
-        for i, name in enumerate(OUTCOMES)
-    }
+    outcomes = {name: change(first[:, i], second[:, i], confidence) for i, name in enumerate(OUTCOMES)}
     if not paired:
         return {"same_images": False, "outcomes": outcomes, "flow": None, "p": None}
     flow = Counter(zip(a.outcome[rows[0]], b.outcome[rows[1]], strict=True))

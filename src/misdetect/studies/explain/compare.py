@@ -19,7 +19,7 @@ from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
 from misdetect.errors import BadData
 from misdetect.labels import one_name
-from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.bootstrap import change, resamples
 from misdetect.metrics.slices import per_image
 from misdetect.studies.explain.document import headline, names_of, settings_of
 
@@ -216,19 +216,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _change(rates: Sequence[Floats], column: int, confidence: float) -> dict[str, Any] | None:
-    """First, second, second - first and its interval; the first row of ``rates`` is what was measured."""
-    first, second = (part[:, column] for part in rates)
-    if np.isnan(first[0]) or np.isnan(second[0]):
-        return None
-    low, high = (float(end) for end in interval((second - first)[1:], confidence))
-    known = not np.isnan(low)
-    return {
-        "first": float(first[0]),
-        "second": float(second[0]),
-        "difference": float(second[0] - first[0]),
-        "interval": [low, high] if known else None,
-        "certain": known and not low <= 0 <= high,
-    }
+    return change(rates[0][:, column], rates[1][:, column], confidence)
 
 
 def missed_by(runs: Sequence[Judged]) -> list[int] | None:

@@ -10,6 +10,7 @@ says, ``replay`` and ``failing`` what can be done with its cases.
 
 from misdetect.studies.contract import Kind
 from misdetect.studies.fuzz.campaign import prepare, rebuild
+from misdetect.studies.fuzz.compare import compare
 from misdetect.studies.fuzz.document import document, numbers, sentences
 from misdetect.studies.fuzz.ledger import ledger
 from misdetect.studies.fuzz.replay import replay
@@ -17,7 +18,8 @@ from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
 
 FUZZ = Kind(
-    "fuzz", FuzzSettings, prepare, document, ledger, sentences, numbers, rebuild, replay=replay
+    "fuzz", FuzzSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True,
+    replay=replay
 )  # fmt: skip
 
 __all__ = ["FUZZ", "FuzzSettings", "FuzzStudy"]

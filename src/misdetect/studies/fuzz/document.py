@@ -21,6 +21,8 @@ from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.tables import tables
 
 _BINS = 5
+RATES = {"failure_rate": (2, 1, 1), "attributable_per_1000": (3, 0, 1000), "harmful_per_1000": (4, 0, 1000)}
+"""Rates of a campaign: which of the columns of ``tallies`` they are, over which, times what."""
 
 
 def document(run: Run) -> Document:
@@ -180,29 +182,29 @@ def _noise(clean: Sequence[Row]) -> dict[str, int]:
 
 def _intervals(campaign: Campaign) -> dict[str, Any]:
     """Percentile intervals over backgrounds; ``None`` where there is nothing to draw from."""
-    names = ("failure_rate", "attributable_per_1000", "harmful_per_1000")
-    images = {row["image"]: i for i, row in enumerate(campaign.clean)}
     known = {"confidence": campaign.how.confidence}
-    if not images:  # a budget that was spent before it began
-        return dict.fromkeys(names) | known
-    queries, insertions, failing, real, harmful = np.zeros((5, len(images)))
+    if not campaign.clean:  # a budget that was spent before it began
+        return dict.fromkeys(RATES) | known
+    counts = tallies(campaign)
+    draws = bootstrap.resamples(len(counts), seed=campaign.how.seed)
+    rates = {name: k * bootstrap.ratios(draws, counts[:, a], counts[:, b]) for name, (a, b, k) in RATES.items()}
+    return {name: _ends(rate, campaign.how.confidence) for name, rate in rates.items()} | known
+
+
+def tallies(campaign: Campaign) -> Floats:
+    """Of each background ``[K, 5]``: queries, insertions, failing ones, failures that are the inserted objects' doing,
+    and those of them that do harm."""
+    images = {row["image"]: i for i, row in enumerate(campaign.clean)}
+    counts = np.zeros((len(images), 5))
     for row in campaign.everything:
-        queries[images[row["image"]]] += row["queries"]
+        counts[images[row["image"]], 0] += row["queries"]
     for row in campaign.asked:
-        insertions[images[row["image"]]] += 1
+        counts[images[row["image"]], 1] += 1
     for row in campaign.failing:
-        failing[images[row["image"]]] += 1
+        counts[images[row["image"]], 2] += 1
     for failure in campaign.attributable:
-        real[images[failure.key[0]]] += 1
-        harmful[images[failure.key[0]]] += failure.change["harm"] == HARMFUL
-    draws = bootstrap.resamples(len(images), seed=campaign.how.seed)
-    rates = (
-        bootstrap.ratios(draws, failing, insertions),
-        1000 * bootstrap.ratios(draws, real, queries),
-        1000 * bootstrap.ratios(draws, harmful, queries),
-    )
-    ends = {name: _ends(rate, campaign.how.confidence) for name, rate in zip(names, rates, strict=True)}
-    return ends | known
+        counts[images[failure.key[0]], 3:] += 1, failure.change["harm"] == HARMFUL
+    return counts
 
 
 def _ends(samples: Floats, confidence: float) -> list[float] | None:

@@ -8,12 +8,16 @@ is in ``metrics/transplant``.
 """
 
 from misdetect.studies.contract import Kind
+from misdetect.studies.scan.compare import compare
 from misdetect.studies.scan.document import document, ledger, numbers, sentences
 from misdetect.studies.scan.interference import take_apart
 from misdetect.studies.scan.prepare import prepare, rebuild
 from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.scan.study import ScanStudy
 
-SCAN = Kind("scan", ScanSettings, prepare, document, ledger, sentences, numbers, rebuild, after=take_apart)
+SCAN = Kind(
+    "scan", ScanSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True,
+    after=take_apart
+)  # fmt: skip
 
 __all__ = ["SCAN", "ScanSettings", "ScanStudy"]

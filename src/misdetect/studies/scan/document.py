@@ -37,9 +37,9 @@ def document(run: Run) -> dict[str, Any]:
         "without_detections": [pair["background"] for pair in pairs if pair["detections"] == 0],
         "settings": {"resamples": REPEATS},
     }
-    if not _common_classes(run):  # then no change is harmful, but none is harmless either
+    if not common_classes(run):  # then no change is harmful, but none is harmless either
         found["harm"] = None
-    notes = _notes(found, how, _common_classes(run))
+    notes = _notes(found, how, common_classes(run))
     if phenomena.hides_faint(run, how.faint[0]):
         notes.append(
             f"What was lost never left a score of {how.faint[0]:g} or less behind: the detector may hide such scores, "
@@ -48,7 +48,8 @@ def document(run: Run) -> dict[str, Any]:
     return {**found, "notes": notes}
 
 
-def _common_classes(run: Run) -> bool:
+def common_classes(run: Run) -> bool:
+    """Whether the detector has any class of the data."""
     detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
     return bool((Joined.loosely(detector, data).to_data >= 0).any())
 

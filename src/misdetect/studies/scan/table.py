@@ -58,16 +58,17 @@ class Positions:
         return len(self.image)
 
 
-def read_positions(run: Run, how: ScanSettings) -> tuple[dict[str, Positions], int]:
-    """The positions by condition, on images with clean detections, and how many such images there are. A case that
-    failed under one condition only must not shift the numbers of the images under the other."""
+def read_positions(run: Run, how: ScanSettings, pairs: Sequence[int] | None = None) -> tuple[dict[str, Positions], int]:
+    """The positions by condition, on images with clean detections (of some ``pairs`` only), and how many such images
+    there are. A case that failed under one condition only must not shift the numbers of the images under the other."""
+    chosen = "" if pairs is None else f"AND pair IN ({', '.join(str(int(pair)) for pair in pairs)}) "
     value, agnostic, settled = (
         ("score", "agnostic", "settled") if how.policy == "body" else ("least", "least_agnostic", "settled_least")
     )
     table = run.query(
         f"SELECT condition, dense_rank() OVER (ORDER BY background) - 1 AS image, weight, coverage, {value} AS value, "
         f"{agnostic} AS agnostic, {settled} AS settled, scene, scene_settled, {_HARMFUL} AS harmful, "
-        f"{_KEEPS_ALL} AS keeps_all FROM rows WHERE before > 0 ORDER BY case_index, row"
+        f"{_KEEPS_ALL} AS keeps_all FROM rows WHERE before > 0 {chosen}ORDER BY case_index, row"
     )
     condition = np.array(table["condition"].to_pylist(), dtype=object)
     columns: dict[str, Any] = {name: table[name].to_numpy() for name in table.column_names if name != "condition"}
@@ -79,14 +80,14 @@ def read_positions(run: Run, how: ScanSettings) -> tuple[dict[str, Positions], i
 
 
 @dataclass(frozen=True, eq=False)
-class _Rate:
+class Rate:
     """A rate, or an array of them, in percent: its ``value``, and ``samples`` ``[R, …]`` of the bootstrap."""
 
     value: Floats
     samples: Floats
 
-    def __sub__(self, other: "_Rate") -> "_Rate":
-        return _Rate(self.value - other.value, self.samples - other.samples)
+    def __sub__(self, other: "Rate") -> "Rate":
+        return Rate(self.value - other.value, self.samples - other.samples)
 
     def ends(self, confidence: float) -> Floats:
         """Low and high end of its interval, ``[2, …]``."""
@@ -94,18 +95,18 @@ class _Rate:
 
 
 @dataclass(frozen=True, eq=False)
-class _Images:
+class Images:
     """The images over which rates are taken, and how often each is drawn ``[R, K]``."""
 
     draws: Floats
     average: Average
 
     @classmethod
-    def of(cls, count: int, how: ScanSettings) -> "_Images":
+    def of(cls, count: int, how: ScanSettings) -> "Images":
         # without an image there is nothing to draw from, and every rate is NaN
         return cls(resamples(count, REPEATS, how.seed) if count else np.zeros((1, 0)), how.average)
 
-    def rate(self, positions: Positions, hits: Bools, among: Bools) -> _Rate:
+    def rate(self, positions: Positions, hits: Bools, among: Bools) -> Rate:
         """Share of positions that are ``hits`` of those ``among`` ``[P, …]``."""
         counts = [self._summed(positions, part) for part in (hits & among, among)]
         if self.average == "images":
@@ -113,7 +114,7 @@ class _Images:
             counts = [np.divide(above, below, out=np.zeros_like(above), where=below > 0), (below > 0).astype(float)]
         every = np.ones((1, self.draws.shape[1]))
         value, samples = (100 * ratios(draws, *counts) for draws in (every, self.draws))
-        return _Rate(value[0], samples)
+        return Rate(value[0], samples)
 
     def _summed(self, positions: Positions, chosen: Bools) -> Floats:
         total = np.zeros((self.draws.shape[1], *chosen.shape[1:]))
@@ -133,10 +134,10 @@ def table_one(run: Run, how: ScanSettings) -> dict[str, Any]:
     """Table I with the row ``scene`` below, the null control's, their difference (points), intervals, flicker shares,
     and ``harm``."""
     found, count = read_positions(run, how)
-    images = _Images.of(count, how)
+    images = Images.of(count, how)
     scanned, control = found[OBJECT], found[NULL]
     controlled = len(control) > 0
-    rates = {name: _table_rates(images, found[name], how) for name in (OBJECT, NULL)}
+    rates = {name: table_rates(images, found[name], how) for name in (OBJECT, NULL)}
     both = {"null_control": rates[NULL], "difference": rates[OBJECT] - rates[NULL]}
     document = {
         **_rates(rates[OBJECT].value, how),
@@ -159,13 +160,13 @@ def _values(positions: Positions) -> tuple[Floats, Bools]:
     return np.stack([value, agnostic, value, value, scene], axis=1), kept.T
 
 
-def _table_rates(images: _Images, positions: Positions, how: ScanSettings) -> _Rate:
+def table_rates(images: Images, positions: Positions, how: ScanSettings) -> Rate:
     values, kept = _values(positions)
     below = values[:, :, None] < np.array(how.tau)
     return images.rate(positions, below, np.broadcast_to(kept[:, :, None], below.shape))
 
 
-def _flicker(images: _Images, positions: Positions, how: ScanSettings) -> dict[str, Any]:
+def _flicker(images: Images, positions: Positions, how: ScanSettings) -> dict[str, Any]:
     """Share of positions that are affected by flicker only. It is told from the rest for class-aware matching."""
     values, kept = _values(positions)
     settled = np.stack([*[positions.settled] * len(ROWS), positions.scene_settled], axis=1)
@@ -175,7 +176,7 @@ def _flicker(images: _Images, positions: Positions, how: ScanSettings) -> dict[s
     return rows
 
 
-def _harm(images: _Images, found: Mapping[str, Positions], how: ScanSettings) -> dict[str, Any]:
+def _harm(images: Images, found: Mapping[str, Positions], how: ScanSettings) -> dict[str, Any]:
     """Share of positions at which something is harmed that does not flicker, by condition, and their difference."""
     rates = {name: images.rate(part, part.harmful, np.ones(len(part), np.bool_)) for name, part in found.items()}
     rates["difference"] = rates[OBJECT] - rates[NULL]
@@ -185,7 +186,7 @@ def _harm(images: _Images, found: Mapping[str, Positions], how: ScanSettings) ->
     }
 
 
-def _own_parts_only(images: _Images, positions: Positions, how: ScanSettings) -> dict[str, float | None]:
+def _own_parts_only(images: Images, positions: Positions, how: ScanSettings) -> dict[str, float | None]:
     """Of the positions that are affected without occlusion, the share at which every original is kept and nothing new
     is detected but on T's own parts, by τ."""
     affected = (positions.value[:, None] < np.array(how.tau)) & (positions.coverage == 0)[:, None]
@@ -197,7 +198,7 @@ def _rates(values: Floats, how: ScanSettings) -> dict[str, Any]:
     return _by_name(lambda r, t: _number(values[r, t]), how.tau)
 
 
-def _intervals(rate: _Rate, how: ScanSettings) -> dict[str, Any]:
+def _intervals(rate: Rate, how: ScanSettings) -> dict[str, Any]:
     ends = rate.ends(how.confidence)
     return _by_name(lambda r, t: _ends(ends[:, r, t]), how.tau)
 

@@ -1,18 +1,18 @@
-"""Several verify runs side by side: their figures' numbers, and F_vv of each less that of the first, drawing the same
-images for both where they verified the same parts by the same rules."""
+"""Several verify runs side by side: their figures' numbers, and how R_P, R_M and F_vv differ, drawing the same images
+for both where they verified the same parts by the same rules."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
-from misdetect.metrics.bootstrap import interval
+from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.studies.contract import Document
-from misdetect.studies.verify.document import figures_of
+from misdetect.studies.differences import differences, other_rules, shared
+from misdetect.studies.verify.document import NUMBERS, figures_of
 from misdetect.studies.verify.table import WITH, WITHOUT, Table
 
 RULES = ("missing", "present", "ignored", "present_iou", "missing_iou", "beta")
@@ -20,43 +20,40 @@ RULES = ("missing", "present", "ignored", "present_iou", "missing_iou", "beta")
 
 
 def compare(runs: Mapping[str, Run], confidence: float, seed: int) -> Document:
-    """``by_run``: what the figures of several runs need. ``differences``: F_vv of each run less that of the first."""
+    """``by_run``: what the figures of several runs need. ``differences`` of every two of them, each at its own
+    score."""
     tables = {name: Table(run) for name, run in runs.items()}
     for table in tables.values():
         table.how = replace(table.how, confidence=confidence, seed=seed)
-    (first, base), *others = tables.items()
-    why_not = {name: why for name, table in others if (why := _why_not(base, table)) is not None}
-    return {
-        "by_run": {name: figures_of(table) for name, table in tables.items()},
-        "differences": {
-            kind: {name: _difference(base, table, kind) for name, table in others if name not in why_not}
-            for kind in (WITH, WITHOUT)
-        },
-        "paired": not why_not,
-        "why_not_paired": [f"{name} and {first} {why}" for name, why in why_not.items()],
-    }
+    return {"by_run": {name: figures_of(table) for name, table in tables.items()}, **differences(tables, _between)}
 
 
-def _why_not(one: Table, other: Table) -> str | None:
-    differing = [rule for rule in RULES if getattr(one.how, rule) != getattr(other.how, rule)]
-    if differing:
-        return f"differ in {', '.join(differing)}"
-    a, b = one.parts, other.parts
-    same = len(a) == len(b) and one.names == other.names and np.array_equal(one.cases, other.cases)
-    same = same and np.array_equal(a.label, b.label) and np.allclose(a.boxes, b.boxes, atol=0.01)
-    return None if same and np.array_equal(a.missing, b.missing) else "did not verify the same parts"
+def _between(one: Table, other: Table) -> Document | str:
+    if (why := other_rules(one.how, other.how, RULES)) is not None:
+        return why
+    images, left_out = shared(one.named, other.named)
+    if not images or not _same_parts(one, other, set(images)):
+        return "did not verify the same parts"
+    draws = with_measured(resamples(len(images), seed=one.how.seed))
+    found: Document = {"images": len(images), "left_out": left_out}
+    for kind in (WITH, WITHOUT):
+        first, second = (_numbers(table, kind, images, draws) for table in (one, other))
+        found[kind] = {name: change(first[name], second[name], one.how.confidence) for name in NUMBERS}
+    return found
 
 
-def _difference(one: Table, other: Table, kind: str) -> dict[str, Any]:
-    """F_vv of ``other`` less that of ``one``, each at its own score, with its interval."""
+def _same_parts(one: Table, other: Table, images: set[str]) -> bool:
+    """Whether both verified the same parts of ``images``: image, class, missing or not, and box to .01 px."""
+    first, second = ({key: part for key, part in t.by_name().items() if key[0] in images} for t in (one, other))
+    return first.keys() == second.keys() and all(
+        missing == second[key][0] and np.allclose(box, second[key][1], atol=0.01)
+        for key, (missing, box) in first.items()
+    )
 
-    def drawn(table: Table) -> tuple[Floats, Floats]:
-        tally = table.verified[kind].tally(table.how.score, table.images, len(table.names)).sum(axis=1)
-        counts = np.concatenate([tally.sum(axis=0)[None], np.tensordot(one.draws, tally, axes=1)])
-        values = metrics.f_vv(*metrics.recalls(counts), table.how.beta)
-        return values[0], values[1:]
 
-    (value, samples), (base, base_samples) = drawn(other), drawn(one)
-    low, high = interval(samples - base_samples, one.how.confidence)
-    known = not np.isnan(low)
-    return {"f_vv": float(value - base) if known else None, "interval": [float(low), float(high)] if known else None}
+def _numbers(table: Table, kind: str, images: list[str], draws: Floats) -> dict[str, Floats]:
+    """R_P, R_M and F_vv ``[R]`` of the ``draws`` ``[R, K]`` of ``images``."""
+    place = {image: i for i, image in enumerate(table.named)}
+    tally = table.verified[kind].tally(table.how.score, table.images, len(table.names)).sum(axis=1)
+    present, missing = metrics.recalls(draws @ tally[[place[image] for image in images]])
+    return dict(zip(NUMBERS, (present, missing, metrics.f_vv(present, missing, table.how.beta)), strict=True))

@@ -30,7 +30,10 @@ class Table:
         part, detection = found["part"], found["detection"]
         self.names = sorted(set(part["label"]))
         place = {name: i for i, name in enumerate(self.names)}
-        self.cases, image = np.unique(np.array(part["case_index"], np.int64), return_inverse=True)
+        self.cases, first, image = np.unique(
+            np.array(part["case_index"], np.int64), return_index=True, return_inverse=True
+        )
+        self.named = [part["image"][i] for i in first.tolist()]
         self.states = np.array(part["state"], dtype=object)
         self.sizes = np.array([part["width"], part["height"]], np.float64).T.reshape(-1, 2)
         missing = np.array(part["missing"], np.bool_)
@@ -46,8 +49,15 @@ class Table:
 
     @property
     def images(self) -> int:
-        """Images with parts."""
+        """Images with parts; ``named`` has what they are called."""
         return len(self.cases)
+
+    def by_name(self) -> dict[tuple[str, str], tuple[bool, Floats]]:
+        """The parts by image and class: whether it is missing, and its box ``[4]``."""
+        p = self.parts
+        keys = zip(p.image.tolist(), p.label.tolist(), strict=True)
+        values = zip(p.missing.tolist(), p.boxes, strict=True)
+        return {(self.named[i], self.names[c]): value for (i, c), value in zip(keys, values, strict=True)}
 
     @cached_property
     def verified(self) -> dict[str, Verified]:
