@@ -14,8 +14,9 @@ import numpy as np
 from misdetect.boxes import SIDES, Floats, Ints, boxes_of
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.picture import Pixels
+from misdetect.picture import Picture, Pixels
 from misdetect.report import figures
+from misdetect.report.larger import shown
 from misdetect.studies.contract import Document, read_document
 from misdetect.studies.scan.interference import InterferenceStudy, Wrong, taken_apart, wrongs_of
 from misdetect.studies.scan.prepare import rebuild
@@ -126,16 +127,16 @@ def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
         "SELECT objects FROM rows WHERE pair = ? AND condition = 'object' ORDER BY case_index, row LIMIT 1", [number]
     ).to_pylist()
     originals = first[0]["objects"] if first else []
-    images = [_detected(pair.background.image, originals, study.names, "no object")]
+    images = [_detected(pair.background, originals, study.names, "no object")]
     for position in ranked(run, number, most):
-        edited = pair.picture(OBJECT, position.x, position.y, study.how.seed).render()
+        edited = pair.picture(OBJECT, position.x, position.y, study.how.seed)
         title = f"{pair.cutout.label} at {position.x}, {position.y}"
         images.append(_detected(edited, position.new, study.names, title))
     return figures.stacked(images, sideways=True)
 
 
-def _detected(image: Pixels, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
-    big, factor = figures.enlarged(image)
+def _detected(picture: Picture, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
+    big, factor = shown(picture)
     captions = [f"{thing['label']} {thing['score']:.2f}" for thing in things]
     labels = [names.index(thing["label"]) for thing in things]
     return figures.titled(figures.with_boxes(big, boxes_of(things) * factor, captions, labels), title)
@@ -162,7 +163,7 @@ def interference_strip(study: InterferenceStudy, wrong: Wrong, views: dict[str, 
     for name, repeat, picture in study.pictures(wrong):
         if repeat == 0:
             view = views[name]
-            big, factor = figures.enlarged(picture.render())
+            big, factor = shown(picture)
             label = view["label"] or "nothing"
             caption = f"{label} {view['score']:.2f}" if view["score"] is not None else label
             known = study.scan.names.index(view["label"]) if view["label"] is not None else 0
