@@ -1,5 +1,7 @@
 """Pictures for people: the same scene, larger; what an edit leaves in place is drawn anew, the rest as seen."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -89,6 +91,21 @@ def test_an_object_of_a_drawn_scene_is_pasted_larger_and_at_its_place(room, scen
     expected = paste.render()[14 : 14 + cutout.size[1], 9 : 9 + cutout.size[0]][inner[: 128 - 14, : 128 - 9]]
     assert np.abs(seen - expected).mean() < 20, "the same object, in grey levels"
     assert not np.array_equal(edited[y0:y1, x0:x1], figures.smooth(paste.render(), TIMES)[y0:y1, x0:x1])
+
+
+@pytest.mark.parametrize(
+    "told", [{"data": "memory:"}, {"data": "rooms:nowhere"}, {"sample": "rooms-val-0-000099"}, {"truth": 77}]
+)
+def test_an_object_that_cannot_be_found_again_is_enlarged(room, told):
+    data = md.load_data(ROOMS)
+    cutout = replace(cut(data[5], 0, data.names, data=ROOMS), **told)
+    paste = Paste(room, cutout, (9, 14))
+    inner = cv2.erode(cutout.mask.astype(np.uint8), np.ones((5, 5), np.uint8))
+    rows, columns = np.nonzero(inner)
+    y, x = TIMES * (14 + rows) + 1, TIMES * (9 + columns) + 1
+    seen, enlarged = (each[y, x].astype(int) for each in (larger(paste, TIMES), figures.smooth(paste.render(), TIMES)))
+    assert len(rows)
+    np.testing.assert_allclose(seen, enlarged, atol=1)
 
 
 def test_a_null_control_has_the_pixels_of_the_larger_scene(room, scene):

@@ -5,7 +5,6 @@ too; whatever else was changed (inpainting, noise) is what the detector saw, enl
 """
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -14,13 +13,16 @@ from misdetect.compose.paste import Paste, resized
 from misdetect.compose.texture import Texture
 from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout, cut
-from misdetect.data.dataset import Dataset, Sample
+from misdetect.data.dataset import Sample
+from misdetect.errors import MisdetectError
 from misdetect.picture import Picture, Pixels, Raw
 from misdetect.report.figures import smooth, times
 
 LEAST = 384
 """Pixels of the shorter side of a picture; captions on a smaller one would cover it."""
 _DRAWN = ("rooms:", "bikes:")
+_SAME = 1.2
+"""By how much an object may be stretched, and still be the same: a refined cutout lacks what was cut away from it."""
 
 
 def shown(picture: Picture, least: int = LEAST) -> tuple[Pixels, int]:
@@ -70,17 +72,23 @@ def _cutout(paste: Paste, base: Pixels, factor: int) -> Cutout | None:
         x, y = (factor * corner for corner in cutout.made_of[2:])
         rgba[:, :, :3] = base[y : y + size[1], x : x + size[0]]
         return Cutout(rgba, "")
-    scene = _source(cutout.data, cutout.sample).larger(factor) if cutout.data.startswith(_DRAWN) else None
+    scene = _source(cutout, factor)
     if scene is None or scene.truth.ids is None or cutout.truth not in scene.truth.ids:
         return None
     row = int(np.flatnonzero(scene.truth.ids == cutout.truth)[0])
-    return resized(cut(scene, row, [cutout.label] * (1 + int(scene.truth.labels.max()))), size)
+    found = cut(scene, row, [cutout.label] * (1 + int(scene.truth.labels.max())))
+    stretch = (found.size[0] * size[1]) / (found.size[1] * size[0])
+    return resized(found, size) if 1 / _SAME < stretch < _SAME else None
 
 
-@cache
-def _opened(spec: str) -> Dataset:
-    return load_data(spec)
-
-
-def _source(spec: str, name: str) -> Sample:
-    return next(sample for sample in _opened(spec) if sample.id == name)
+def _source(cutout: Cutout, factor: int) -> Sample | None:
+    """The scene that ``cutout`` comes from, drawn larger; ``None`` where it is a photo, or cannot be found again."""
+    number = cutout.sample.rpartition("-")[2]
+    if not cutout.data.startswith(_DRAWN) or not number.isdecimal():
+        return None
+    try:
+        data = load_data(cutout.data)
+    except MisdetectError:
+        return None
+    sample = data[int(number)] if int(number) < len(data) else None
+    return sample.larger(factor) if sample is not None and sample.id == cutout.sample else None
