@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from misdetect.boxes import Floats
 from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.errors import LevelTooLow
+from misdetect.errors import LevelTooLow, MisdetectError
 from misdetect.picture import Pixels
 
 Loss = Literal["cls", "loc", "all"]
@@ -23,8 +23,8 @@ class Detector(Protocol):
 
     It may also carry ``batch_size`` (how many images at once), ``images_per_call`` (where ``detect`` takes more than
     that and divides them itself), ``fingerprint`` (a hash of weights and settings; without it predictions are not
-    cached between runs), ``settings`` (thresholds, for provenance) and ``concurrency`` (how many ``detect`` calls may
-    run at the same time; 1 if absent).
+    cached between runs), ``settings`` (thresholds, for provenance), ``concurrency`` (how many ``detect`` calls may run
+    at the same time; 1 if absent) and ``white_box()`` (see ``as_white_box``).
     """
 
     @property
@@ -108,6 +108,15 @@ def require(detector: object, protocol: Any, study: str, instead: str) -> Any:
     needed = "detector" if protocol is Detector else f"{protocol.__name__} detector"
     offered = "none" if found == "none" else f"a {found}"
     raise LevelTooLow(f"{study} needs a {needed}; {describe(detector)} is {offered}: {instead}.")
+
+
+def as_white_box(detector: Any) -> tuple[Any, str | None]:
+    """What ``detector.white_box()`` opens, for a study that has to look inside; the detector as it is where it has no
+    such method, or where that raises, and then why."""
+    try:
+        return (detector.white_box() if hasattr(detector, "white_box") else detector), None
+    except MisdetectError as error:
+        return detector, str(error)
 
 
 def describe(detector: object) -> str:

@@ -67,7 +67,9 @@ def test_the_document_and_the_figures(run, three, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["compare.html", "compare.json", "rates.png", "shares.png"]
     assert cv2.imread(str(out / "rates.png")).shape[1] > 600
     page = (out / "compare.html").read_text()
-    assert "<script src=" not in page, "nothing is loaded from elsewhere"
+    assert "<script" not in page, "charts are drawn, not computed by the page"
+    assert page.count("data:image/svg+xml") == 3
+    assert len(page) < 500_000
     assert run("compare", *three, "--out", out, "--json")[1] == said, "the same runs, the same bytes"
 
 

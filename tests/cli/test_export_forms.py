@@ -203,6 +203,16 @@ def test_tables_hold_the_numbers_of_the_documents(run, runs, tmp_path):
         assert numbers((tmp_path / f"{study}.tex").read_text())
 
 
+def test_a_run_is_one_page(run, runs, tmp_path):
+    code, said, err = run("export", runs["scan"].path, "--to", "page", "--out", tmp_path / "page.html", "--json")
+    assert code == 0, err
+    assert json.loads(said)["to"] == "page"
+    page = (tmp_path / "page.html").read_text()
+    assert "What a foreign object does to the rest" in page
+    assert len(page) < 2_000_000
+    assert not re.search(r'(src|href)="(?!data:|#)', page), "it loads nothing"
+
+
 def test_tables_are_balanced_and_names_are_escaped():
     table = Table("50 % of $x_1$", ["a & b", "{c}"], [["\\input{/etc/passwd}", "<x>^~|#\x1b"]])
     text = table.latex()

@@ -1,6 +1,7 @@
 """White box from ONNX: parity with ONNX Runtime, with this project's own YOLOX, and with finite differences."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import misdetect as md
 from misdetect.boxes import iou
 from misdetect.detections import Truth
 from misdetect.detectors.preprocess import PRESETS, Preprocess
@@ -17,7 +19,7 @@ from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX
 from misdetect.errors import LevelTooLow, MissingExtra
-from misdetect.protocols import level
+from misdetect.protocols import as_white_box, level
 from misdetect.spec import Spec
 
 onnx = pytest.importorskip("onnx")
@@ -263,3 +265,100 @@ def test_a_decoder_that_hides_candidates_is_refused(nano):
 
     with pytest.raises(LevelTooLow, match="decoder=nms shows only what is left of them"):
         load_differentiable(Hidden())
+
+
+def annotated(count):
+    """Pairs of image and truth, with objects that the tiny detectors hardly ever find."""
+    boxes = [[2.0, 3, 12, 14], [10, 8, 30, 29]]
+    return [(noise(seed, 32, 32), Truth(boxes, [seed % CLASSES, (seed + 1) % CLASSES])) for seed in range(count)]
+
+
+def explained(spec, data, **settings):
+    """Document and rows of an explain run that starts from nothing."""
+    run = md.explain(spec, data, cache=False, **settings)
+    return run.document, run.rows().to_pylist()
+
+
+def test_a_file_is_opened_where_a_study_has_to_look_inside(tmp_path):
+    spec = graph(tmp_path / "tiny.onnx", "yolov8")
+    document, rows = explained(spec, annotated(6))
+    told, same = explained(f"{spec},level=differentiable", annotated(6))
+    assert document["missed"] > 6
+    assert (document["settings"]["inside"], document["notes"]) == (True, [])
+    assert (rows, document["mechanisms"]) == (same, told["mechanisms"])
+    closed, _ = explained(f"{spec},level=detector", annotated(6))
+    assert closed["settings"]["inside"] is False
+    assert closed["missed"] == document["missed"], "both engines report the same"
+    assert closed["mechanisms"]["unknown"] > 0
+    assert "level=detector keeps the file closed" in closed["notes"][1]
+    assert len(explained(spec, annotated(2), inside=False)[0]["notes"]) == 1, "as told"
+
+
+def test_what_does_not_look_inside_runs_in_onnx_runtime_without_torch(tmp_path):
+    spec = graph(tmp_path / "tiny.onnx", "yolov8")
+    (tmp_path / "tiny.txt").write_text("ball\nbook\ncat")
+    code = (
+        "import sys, misdetect as md; "
+        f"run = md.detect({spec!r}, 'rooms:val,count=3', cache=False); "
+        "assert run.document['done'] == 3; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("reason", ["operator", "extra", "decoder"])
+def test_a_file_that_cannot_be_opened_is_explained_from_outside_and_says_why(tmp_path, monkeypatch, reason):
+    spec = graph(tmp_path / "tiny.onnx", "yolov8", extra="ThresholdedRelu" if reason == "operator" else None)
+    if reason == "extra":
+        monkeypatch.setitem(sys.modules, "onnx2torch", None)
+    if reason == "decoder":
+        own = tmp_path / "own.py"
+        own.write_text(
+            "def decode(outputs, size):\n"
+            "    rows = outputs[0][0].T\n"
+            "    return rows[:, [0, 1, 0, 1]] + [0, 0, 4, 4], rows[:, 4:]\n"
+        )
+        spec = spec.replace("decoder=yolov8", f"decoder=python:{own}:decode,preset=ultralytics")
+    document, rows = explained(spec, annotated(4))
+    assert document["settings"]["inside"] is False
+    said = {
+        "operator": "onnx2torch cannot convert",
+        "extra": "pip install 'misdetect[onnx-torch]'",
+        "decoder": "needs a decoder that shows every candidate",
+    }
+    assert said[reason] in document["notes"][1]
+    assert rows == explained(f"{spec},level=detector", annotated(4))[1]
+    with pytest.raises(LevelTooLow, match=r"attack needs a Differentiable.*--surrogate"):
+        md.attack(spec, annotated(4), out=tmp_path / "attack")
+
+
+def test_a_case_is_asked_again_of_the_opened_file(tmp_path):
+    spec = graph(tmp_path / "tiny.onnx", "yolov8")
+    run = md.explain(spec, annotated(3), out=tmp_path / "run", cache=False)
+    again = run.replay("1")
+    assert again["reproduced"], again["differs"]
+
+
+def test_a_real_file_with_a_decoder_of_ones_own_stays_closed_and_says_why():
+    file = NANO.with_name("fastestdet.onnx")
+    if not file.exists():
+        pytest.skip("the shared fixture fastestdet.onnx is not here")
+    decoder = Path(__file__).parents[2] / "examples/fastestdet.py"
+    spec = f"onnx:{file},decoder=python:{decoder}:decode,resize=stretch,colour=bgr,scale=1/255,names=coco"
+    detector = load_onnx(Spec.parse(spec))
+    same, why = as_white_box(detector)
+    assert same is detector
+    assert "needs a decoder that shows every candidate" in why
+
+
+@pytest.mark.heavy
+def test_every_miss_of_a_real_file_gets_a_mechanism_and_its_attack_needs_no_option(nano, tmp_path):
+    if not COCO66.exists():
+        pytest.skip("the shared fixture coco66 is not here")
+    photos, spec = f"coco:{COCO66 / 'instances.json'}", nano[0].spec
+    document, _ = explained(spec, photos, limit=12)
+    closed, _ = explained(f"{spec},level=detector", photos, limit=12)
+    assert "unknown" not in document["mechanisms"]
+    assert sum(document["mechanisms"].values()) == document["missed"] > 20
+    assert closed["mechanisms"]["unknown"] > 0.2 * closed["missed"]
+    attacked = md.attack(spec, photos, limit=2, steps=5, ladder=0, cache=False, workers=2).document
+    assert attacked["attacks"]["cls"]["AP50"] < attacked["clean"]["AP50"]

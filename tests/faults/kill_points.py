@@ -27,9 +27,8 @@ def load_everything() -> None:
     for module in pkgutil.walk_packages(misdetect.__path__, "misdetect."):
         with contextlib.suppress(ImportError):  # an extra that is not installed
             import_module(module.name)
-    for name in ("plotly.graph_objects", "pandas"):  # Arrow looks for the latter
-        with contextlib.suppress(ImportError):
-            import_module(name)
+    with contextlib.suppress(ImportError):
+        import_module("pandas")  # Arrow looks for it
 
 
 @dataclass

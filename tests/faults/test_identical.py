@@ -41,7 +41,7 @@ def check(verb, tmp_path):
 
 @pytest.mark.heavy
 def test_a_run_of_explain_is_the_same_to_the_last_byte(tmp_path):
-    assert "images/sankey.html" in check("explain", tmp_path)
+    assert "images/mechanisms.png" in check("explain", tmp_path)
 
 
 @pytest.mark.heavy

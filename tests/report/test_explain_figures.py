@@ -1,6 +1,7 @@
 """Figures of explain show the numbers they are given: bars, intervals, the flow, and the evidence for a miss."""
 
-import json
+import re
+from base64 import b64decode
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from misdetect.report.explain_figures import (
     comparison_page,
     distributions,
     evidence,
-    sankey_page,
     three_panels,
     whiskers,
 )
@@ -81,15 +81,6 @@ def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
         assert ends == pytest.approx([count, count]), "a band is as wide as its count, at both ends"
 
 
-def test_the_interactive_flow_has_every_link(tmp_path):
-    page = sankey_page(SEEN, tmp_path / "sankey.html").read_text()
-    data = json.JSONDecoder().raw_decode(page[page.rindex("[{", 0, page.index('"type":"sankey"')) :])[0][0]
-    names, link = data["node"]["label"], data["link"]
-    assert names == ["Miss", "Cls", "Loc", "Both", "background", "calibration", "proposal"]
-    links = zip(link["source"], link["target"], link["value"], strict=True)
-    assert [[names[a], names[b], count] for a, b, count in links] == SEEN["sankey"]
-
-
 @pytest.mark.parametrize(
     ("more", "left", "top", "right"),
     [
@@ -115,29 +106,23 @@ def test_the_window_holds_the_others_within_the_size_of_the_object(more, left, t
     assert high == pytest.approx([22 + factor * (200 - top), aside + factor * (200 - left)], abs=1)
 
 
-def test_the_interactive_comparison_has_the_numbers_of_the_document(tmp_path):
-    def entry(share, rate, ends):
-        return {"share": share, "rate": rate, "rate_interval": ends}
+def test_the_page_of_a_comparison_draws_shares_rates_and_classes(tmp_path):
+    def entry(run, share, rate, ends):
+        return {"run": run, "share": share, "rate": rate, "rate_interval": ends}
 
     document = {
-        "runs": [{"name": "one"}, {"name": "two"}],
+        "runs": [{"name": "one"}, {"name": "<two>"}],
         "mechanisms": {
-            "proposal": [entry(0.25, 0.125, [0.0625, 0.25]), entry(None, None, None)],
-            "background": [entry(0.75, 0.5, None), entry(1.0, 0.25, [0.125, 0.5])],
+            "proposal": [entry("one", 0.25, 0.125, [0.0625, 0.25]), entry("<two>", None, None, None)],
+            "background": [entry("one", 0.75, 0.5, None), entry("<two>", 1.0, 0.25, [0.125, 0.5])],
         },
-        "by_class": {"cup": {"miss_rate": [0.25, None]}, "bowl": {"miss_rate": [0.5, 0.75]}},
+        "by_class": {"cup": {"miss_rate": [0.25, None]}, "bowl": {"miss_rate": [0.5, 0.755]}},
     }
-    page = comparison_page(document, tmp_path / "compared.html").read_text()
-    traces = json.JSONDecoder().raw_decode(page[page.index("[{", page.rindex("Plotly.newPlot(")) :])[0]
-    stacked, rest = traces[:2], traces[2:]
-    assert [(each["name"], each["base"], each["x"]) for each in stacked] == [
-        ("proposal", [0, 0], [25, 0]), ("background", [25, 0], [75, 100])
-    ]  # fmt: skip
-    assert [each["name"] for each in rest] == ["one", "one", "two", "two"]
-    assert [(each["x"], each["y"]) for each in rest] == [
-        (["proposal", "background"], [12.5, 50]), (["cup", "bowl"], [25, 50]),
-        (["background"], [25]), (["bowl"], [75]),
-    ]  # fmt: skip
-    errors = [each["error_y"] for each in rest if "error_y" in each]
-    assert [(each["array"], each["arrayminus"]) for each in errors] == [([12.5, 0], [6.25, 0]), ([25], [12.5])]
-    assert not any(each["symmetric"] for each in errors)
+    rows = [{"run": "one", "miss_rate": 0.5, "shares": {"proposal": 0.25, "background": 0.75}}]
+    page = comparison_page(document, rows, tmp_path / "compared.html").read_text()
+    drawn = [b64decode(each).decode() for each in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
+    said = [set(re.findall(r"<!-- (.*?) -->", each)) for each in drawn]
+    assert {"one (50.0 % missed)"} <= said[0]
+    assert {"proposal", "background", "12.5", "50", "25", "one", "&lt;two&gt;"} <= {text.strip() for text in said[1]}
+    assert {"cup", "bowl", "25", "50", "75.5"} <= {text.strip() for text in said[2]}
+    assert "<two>" not in page

@@ -43,6 +43,17 @@ def test_a_caption_stands_above_its_box_or_inside_it_and_within_the_picture(x, y
     assert not painted[: max(top - 2, 0)].any()
 
 
+def test_captions_of_boxes_that_lie_together_do_not_cover_each_other():
+    boxes = np.array([[20.0, 40, 90, 90], [22, 42, 95, 95], [24, 38, 99, 97]])
+    captions = ["cup 0.5", "book 0.6", "cat 0.7"]
+    drawn = figures.with_boxes(grey(140, 160), boxes, captions, [0, 1, 2])
+    for caption, label in zip(captions, range(3), strict=True):
+        (width, height), _ = cv2.getTextSize(caption, cv2.FONT_HERSHEY_SIMPLEX, 0.42, 1)
+        painted = (drawn == figures.colour(label)).all(axis=2).astype(np.float32)
+        most = cv2.boxFilter(painted, -1, (width + 4, height + 5), normalize=False).max()
+        assert most > 0.5 * (width + 4) * (height + 5), "the rest are letters"
+
+
 @pytest.mark.parametrize("sideways", [False, True])
 def test_pictures_are_stacked_centred_on_white_with_gaps(sideways):
     small, large = grey(20, 10), grey(30, 51, 50)

@@ -5,6 +5,7 @@ import pytest
 from chart_parts import bar_heights, bar_lengths, intervals, points, words
 from matplotlib.colors import to_rgba
 
+from misdetect.picture import Raw
 from misdetect.report import attack_figures, charts, verify_figures
 
 
@@ -149,13 +150,13 @@ def test_causes_are_in_percent():
 
 
 def test_a_strip_frames_the_likely_and_the_hallucinated_box():
-    image = np.zeros((115, 115, 3), np.uint8)
+    image = Raw(np.zeros((160, 160, 3), np.uint8))
     likely, box = np.array([10.0, 10, 40, 40]), np.array([50.0, 60, 90, 100])
     shown = verify_figures.strip([("clean", image, likely, box, 0.5), ("moved", image, None, None, None)], "title")
     top = 44  # two titles
-    assert shown.shape[0] == top + 230
+    assert shown.shape[0] == top + 320
     at = lambda x, y: tuple(shown[top + y, x].tolist())  # noqa: E731
     assert at(20, 50) == at(80, 50) == verify_figures.LIKELY
     assert at(100, 160) == at(180, 160) == verify_figures.HALLUCINATED
     assert at(50, 50) == (0, 0, 0)
-    assert not shown[top : top + 230, 236 : 236 + 230].any(), "nothing is framed where nothing is known"
+    assert not shown[top : top + 320, 326 : 326 + 320].any(), "nothing is framed where nothing is known"

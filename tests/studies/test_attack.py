@@ -176,7 +176,7 @@ def test_restarts_lose_at_least_as_much(attacked, tmp_path):
 
 
 def test_a_black_box_is_refused_with_what_to_do_and_attacked_by_transfer(tmp_path):
-    with pytest.raises(LevelTooLow, match=r"level=differentiable.*--surrogate SPEC"):
+    with pytest.raises(LevelTooLow, match=r"needs a Differentiable detector.*--surrogate SPEC"):
         md.attack(Black(), data(2), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     run = md.attack(Black(), data(6), out=tmp_path / "run", ladder=3, surrogate=f"{TOYS}:Tiles", **QUICK)

@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from types import SimpleNamespace
 
-import explain_runs
 import numpy as np
 import pytest
 from explain_toys import NAMES, Random, dataset, explained
@@ -341,18 +340,3 @@ def test_rows_queries_and_the_ledger_agree(run):
     counted = api.query("SELECT tide, count(*) AS n FROM rows WHERE kind = 'object' AND NOT found GROUP BY tide")
     known = {kind: n for kind, n in run.document["tide"].items() if n}
     assert {row["tide"]: row["n"] for row in counted.to_pylist()} == known
-
-
-@pytest.mark.parametrize(
-    ("spec", "opens"),
-    [
-        ("onnx:m.onnx,decoder=yolox", True),
-        ("onnx:m.onnx,decoder=yolox,level=black", False),
-        ("onnx:m.onnx,decoder=ssd", False),
-        ("zoo:one", False),
-    ],
-)
-def test_a_file_that_could_be_opened_is_said_to(tmp_path, spec, opens):
-    path = explain_runs.write(tmp_path / "run", [["unknown", None]], detector=spec, inside=False)
-    notes = md.open(path).document["notes"]
-    assert (f"--detector {spec},level=differentiable opens the file, and explain looks inside." in notes) == opens

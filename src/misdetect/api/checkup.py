@@ -36,7 +36,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine import Progress
 from misdetect.errors import BadData, BadImage, MisdetectError
 from misdetect.files import write_atomically
-from misdetect.protocols import Detector, Differentiable, level
+from misdetect.protocols import Detector, as_white_box, level
 from misdetect.report.checkup import checkup_page
 from misdetect.report.checkups import PLAN, REPORT, is_checkup, read_checkup, write_checkup
 from misdetect.report.findings import findings
@@ -90,13 +90,16 @@ class Plan:
     attack: int
 
     @classmethod
-    def of(cls, seconds: float, query: float, images: int) -> "Plan":
-        """For ``seconds`` in all, a detector that takes ``query`` seconds per image, and data of ``images``."""
+    def of(cls, seconds: float, query: float, images: int, inside: float | None = None) -> "Plan":
+        """For ``seconds`` in all, a detector that takes ``query`` seconds per image (``inside``: when it is looked
+        into, where that is another number), and data of ``images``."""
+        inside = query if inside is None else inside
         asks = {name: int(share * seconds / query) for name, share in _SHARES.items()}
+        asks |= {"images": int(_SHARES["images"] * seconds / (query + inside))}  # detect and explain ask once each
+        asks |= {"attack": int(_SHARES["attack"] * seconds / inside)}
         gradients = 2 * (_STEPS + 2) * _BACKWARD  # per image, on two losses
         return cls(
-            # detect and explain ask once each
-            images=max(min(asks["images"] // 2, _MOST["images"], images), min(images, 16)),
+            images=max(min(asks["images"], _MOST["images"], images), min(images, 16)),
             scan=max(min(asks["scan"] // 2, _MOST["scan"]), 60),  # each position with its null control
             fuzz=max(min(asks["fuzz"], _MOST["fuzz"]), 60),
             attack=max(min(asks["attack"] // (2 * gradients), _MOST["attack"], images), min(images, 4)),
@@ -216,11 +219,10 @@ def _studies(patient: _Patient, plan: Plan) -> None:
         patient.ask("verify", verify, limit=plan.images)
     else:
         patient.skip("verify", "no part of the data has a state; see docs/verify.md for data that has.")
-    if annotated and isinstance(patient.model, Differentiable):
+    if annotated:
         patient.ask("attack", attack, limit=plan.attack, steps=_STEPS, ladder=min(_RUNGS, plan.attack))
     else:
-        why = "nothing is annotated here" if not annotated else f"{level(patient.model)} has no gradients"
-        patient.skip("attack", f"{why}: `misdetect attack --surrogate SPEC` attacks any black box by transfer.")
+        patient.skip("attack", "nothing is annotated here, and losses are measured against annotations.")
 
 
 def _step(width: int, height: int, positions: int) -> int:
@@ -235,7 +237,9 @@ def _plan(model: Detector, data: Dataset, out: Path, how: CheckupSettings) -> Pl
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["for"] == asked:
             return Plan(**kept["plan"])
-    plan = Plan.of(60 * how.minutes, _seconds(model, data) / how.workers, len(data))
+    query, (white, _) = _seconds(model, data), as_white_box(model)
+    inside = query if white is model else _seconds(white, data)
+    plan = Plan.of(60 * how.minutes, query / how.workers, len(data), inside / how.workers)
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps({"for": asked, "plan": asdict(plan)}, indent=2) + "\n").encode())
     return plan

@@ -1,5 +1,5 @@
 """``export``: what a run found in the forms that other tools take: images to train on, failures as COCO annotations,
-the papers' tables as LaTeX, a folder per failure for a bug report."""
+the papers' tables as LaTeX, a folder per failure for a bug report, a page for a person."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from misdetect.studies.contract import Document
 from misdetect.studies.failures import Failure, failures
 from misdetect.studies.fuzz.failing import FailingImages, Hidden, Inserted, Which, check_study
 
-Form = Literal["images", "coco", "folders", "latex"]
+Form = Literal["images", "coco", "folders", "latex", "page"]
 MOST = 50
 _LABEL = ("outcome", "became", "harm", "study", "condition", "case", "object", "mechanism", "tide", "reason", "times")
 """What an exported failure says of itself, beside class, box and score."""
@@ -33,7 +33,7 @@ def export(
     hidden: Hidden = "drop",
     most: int | None = None,
 ) -> Document:
-    """Write what a run found to the new folder ``out`` (LaTeX: to that file), and return what was written.
+    """Write what a run found to the new folder ``out`` (LaTeX, page: to that file), and return what was written.
 
     ``to`` "images", of fuzz and attack: images to train on as COCO, with the annotations of the photos that they were
     made of. Of ``fuzz`` those that fail, the worst first; each image's record says which case it is, what fails, and
@@ -45,6 +45,7 @@ def export(
     ``to`` "coco", of any study: the photos on which something fails, and the failures as annotations, in the layout
     that FiftyOne imports. "folders": one folder per failure, with pictures and the command that asks again, for at
     most ``most`` (50) of them, the worst first. "latex": the papers' tables, of this run and of ``more`` of its study.
+    "page": all of it as one self-contained HTML page.
     """
     opened = [each if isinstance(each, Run) else open_run(each) for each in (run, *more)]
     if to not in get_args(Form):
@@ -53,6 +54,8 @@ def export(
         return _latex(opened, Path(out))
     if more:
         raise BadSpec(f"only tables (latex) are made of several runs. Got {len(opened)} for {to}.")
+    if to == "page":
+        return _page(opened[0], Path(out))
     check_new_folder(Path(out))
     if to == "images":
         return _images(opened[0], Path(out), which, inserted, hidden)
@@ -107,6 +110,12 @@ def _label(failure: Failure) -> dict[str, Any]:
     score = failure["score_before"] if failure["score_before"] is not None else failure["score"]
     own = {"bbox": [x0, y0, x1 - x0, y1 - y0], "category": failure["label"], **said}
     return own | ({} if score is None else {"score": score})
+
+
+def _page(opened: Run, out: Path) -> Document:
+    check_writable(out)
+    opened.report(out)
+    return {"run": str(opened.path), "out": str(out), "to": "page", "study": opened.study}
 
 
 def _latex(runs: Sequence[Run], out: Path) -> Document:

@@ -24,7 +24,7 @@ _RUNS = Annotated[
     Path, Parameter(negative=(), help="Finished runs of one study, or checkups; or documents of `score --json`.")
 ]
 _OUT = Annotated[
-    Path | None, Parameter(name="--out", help="Folder for the figures (PNG, interactive HTML) and the document.")
+    Path | None, Parameter(name="--out", help="Folder for the figures (PNG, one HTML page) and the document.")
 ]
 
 

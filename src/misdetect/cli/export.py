@@ -17,13 +17,13 @@ from misdetect.studies.fuzz.failing import Hidden, Inserted
 
 def export(
     *runs: Annotated[Path, Parameter(help="Run directory; for latex several of one study.", negative=())],
-    out: Annotated[Path, Parameter(help="Folder to write, absent or empty; for latex FILE.tex.")],
+    out: Annotated[Path, Parameter(help="Folder to write, absent or empty; for latex FILE.tex, for page FILE.html.")],
     to: Annotated[
         Form,
         Parameter(
             help="images: those of fuzz that fail, or adversarial ones, as COCO, to train on. coco: failures of any "
             "study as annotations, as FiftyOne imports them. folders: one per failure, for a bug report. latex: the "
-            "papers' tables."
+            "papers' tables. page: one self-contained HTML page."
         ),
     ] = "images",
     which: Annotated[
@@ -44,7 +44,7 @@ def export(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """What a run found for other tools: images to train on, failures as COCO (FiftyOne), folders, LaTeX."""
+    """What a run found for other tools: images to train on, failures as COCO (FiftyOne), folders, LaTeX, a page."""
     if not runs:
         raise BadSpec("export needs a run directory; none was given.")
     first, *more = runs
@@ -58,6 +58,7 @@ def show(console: Console, document: Document) -> None:
         "coco": "{labels} failures on {images} images -> {out}",
         "folders": "{count} of {failures} failures -> {out}",
         "latex": "tables of {study} -> {out}",
+        "page": "page of {study} -> {out}",
     }[document["to"]]
     console.print(Text(said.format(**document, count=len(document.get("folders", ())))))
     if document.get("hidden_annotations"):

@@ -81,6 +81,11 @@ class Sample:
     def key(self) -> str:
         return self.source.key()
 
+    def larger(self, factor: int) -> "Sample | None":
+        """The same scene drawn with sides ``factor`` times as long, for people to look at; ``None`` of a photo."""
+        draw = getattr(self.source, "larger", None)
+        return None if draw is None else draw(factor)
+
 
 @dataclass(frozen=True)
 class Warned:

@@ -72,7 +72,7 @@ FAMILIES: dict[str, Family] = {
         "torch",
     ),
     "onnx": Family(
-        "any ONNX file, with a decoder; level=differentiable by misdetect[onnx-torch]",
+        "any ONNX file, with a decoder; opened as a white box by misdetect[onnx-torch]",
         "Detector",
         "onnx:yolox_nano.onnx,decoder=yolox,names=coco",
         f"{_HERE}.onnx.detector:load_onnx",

@@ -1,23 +1,22 @@
 """The pictures of an attack run, drawn into its ``images`` folder: the charts of ``attack_figures``, and images before
 and after, with what was detected on them and the perturbation between them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from misdetect.boxes import SIDES
-from misdetect.data.dataset import Dataset
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.engine.store import Run
 from misdetect.picture import Pixels
 from misdetect.report import attack_figures, charts, figures
+from misdetect.report.larger import shown
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import CLEAN, main_attacks
 from misdetect.studies.attack.rows import pixels_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.contract import read_document
 
-_LEAST = 300
 """Pixels of the shorter side of a picture, so that captions can be read."""
 
 
@@ -39,7 +38,7 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     place = {sample.id: i for i, sample in enumerate(data)}
     for attack in main_attacks(how)[2:]:
         for number, image in enumerate(_worst(run, attack.name, most)):
-            picture = _before_and_after(run, data[place[image]].image, image, attack.name, how)
+            picture = _before_and_after(run, data[place[image]], attack.name, how)
             if picture is not None:
                 made.append(figures.save_png(folder / f"{attack.name}-{number:02d}.png", picture))
     return made
@@ -54,35 +53,38 @@ def _worst(run: Run, attack: str, most: int) -> list[str]:
     return [row["image"] for row in rows if row["lost"]]
 
 
-def _before_and_after(run: Run, clean: Pixels, image: str, attack: str, how: AttackSettings) -> Pixels | None:
+def _before_and_after(run: Run, sample: Sample, attack: str, how: AttackSettings) -> Pixels | None:
     """The clean and the adversarial image with what is reported on them, and the perturbation, amplified."""
+    image = sample.id
     kept = run.query(
         "SELECT png FROM rows WHERE kind = 'image' AND image = ? AND condition = ? AND png IS NOT NULL", [image, attack]
     ).to_pylist()
     if not kept:
         return None
-    after = pixels_of(kept[0]["png"])
-    change = after.astype(np.float64) - clean
+    change = pixels_of(kept[0]["png"]).astype(np.float32) - sample.image
+    clean, factor = shown(sample)
+    change = np.kron(change, np.ones((factor, factor, 1), np.float32))  # each pixel of noise as a square
+    after = np.rint(clean + change).clip(0, 255).astype(np.uint8)
     gain = 127 / max(float(np.abs(change).max()), 1)
     amplified = np.clip(128 + gain * change, 0, 255).astype(np.uint8)
-    names = run.about["identity"]["data"]["names"]
     parts = [
-        figures.titled(_with_detections(run, clean, image, CLEAN, how, names), f"clean: {image}"),
-        figures.titled(figures.enlarged(amplified, _LEAST)[0], f"change x {gain:.0f}"),
-        figures.titled(_with_detections(run, after, image, attack, how, names), f"attacked: {attack}, eps {how.eps:g}"),
+        figures.titled(_with_detections(run, clean, factor, image, CLEAN, how), f"clean: {image}"),
+        figures.titled(amplified, f"change x {gain:.0f}"),
+        figures.titled(
+            _with_detections(run, after, factor, image, attack, how), f"attacked: {attack}, eps {how.eps:g}"
+        ),
     ]
     return figures.stacked(parts, sideways=True)
 
 
-def _with_detections(
-    run: Run, pixels: Pixels, image: str, condition: str, how: AttackSettings, names: Sequence[str]
-) -> Pixels:
+def _with_detections(run: Run, large: Pixels, factor: int, image: str, condition: str, how: AttackSettings) -> Pixels:
+    """``large``, an image ``factor`` times as large as the detector saw it, with what was reported on it."""
+    names = run.about["identity"]["data"]["names"]
     rows = run.query(
         f"SELECT label, score, {', '.join(SIDES)} FROM rows WHERE kind = 'detection' AND variant = 'vanilla' "
         "AND image = ? AND condition = ? AND score >= ? ORDER BY score",
         [image, condition, how.score],
     ).to_pylist()
-    large, factor = figures.enlarged(pixels, _LEAST)
     boxes = np.array([[row[side] for side in SIDES] for row in rows]).reshape(-1, 4) * factor
     captions = [f"{row['label']} {row['score']:.2f}" for row in rows]
     return figures.with_boxes(large, boxes, captions, [names.index(row["label"]) for row in rows])

@@ -33,15 +33,19 @@ def new(width: float, height: float) -> Figure:
 
 def save(path: Path, figure: Figure) -> Path:
     """Write ``figure`` to ``path`` (.png, .svg or .pdf), making the folder where needed; returns ``path``."""
-    kind = path.suffix.lower().removeprefix(".")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, encoded(figure, path.suffix.lower().removeprefix(".")))
+    return path
+
+
+def encoded(figure: Figure, kind: str) -> bytes:
+    """``figure`` as a file of ``kind``: png, svg or pdf."""
     stream = io.BytesIO()
     FigureCanvasAgg(figure)
     with matplotlib.rc_context({"svg.hashsalt": "misdetect"}), warnings.catch_warnings():  # or SVG ids would be random
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a font that lacks some letters draws boxes for them
         figure.savefig(stream, format=kind, metadata=_METADATA[kind])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, stream.getvalue())
-    return path
+    return stream.getvalue()
 
 
 def caption(figure: Figure, text: str) -> Figure:

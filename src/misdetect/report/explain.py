@@ -1,5 +1,5 @@
-"""The pictures of an explain run, drawn into its ``images`` folder: the panels, the Sankey page, evidence per miss; and
-of several runs side by side."""
+"""The pictures of an explain run, drawn into its ``images`` folder: the panels, evidence per miss; and of several runs
+side by side."""
 
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from misdetect.report.explain_figures import (
     distributions,
     evidence,
     legend,
-    sankey_page,
     three_panels,
     whiskers,
 )
@@ -29,7 +28,6 @@ def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
         return []
     folder = run.path / "images"
     made = [charts.save(folder / "mechanisms.png", three_panels(document))]
-    made.append(sankey_page(document, folder / "sankey.html"))
     place = {data[i].id: i for i in range(len(data))}
     for name, count in document["mechanisms"].items():
         if not count:
@@ -59,5 +57,5 @@ def draw_comparison(document: Document, folder: Path) -> list[Path]:
     return [
         charts.save(folder / "shares.png", distributions(rows)),
         charts.save(folder / "rates.png", whiskers(document["mechanisms"])),
-        comparison_page(document, folder / "compare.html"),
+        comparison_page(document, rows, folder / "compare.html"),
     ]

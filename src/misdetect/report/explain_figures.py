@@ -1,11 +1,11 @@
 """Figures of an explain run: the evidence for one miss, the three panels of paper 3's Fig. 3, and Fig. 5's bars.
 
-Photos are drawn on, charts are matplotlib's, and the Sankey is also a page of its own (plotly) that needs no network.
+Photos are drawn on, charts are matplotlib's.
 Colours are fixed: truth green, proposal orange, refined blue, suppressor red. Nothing here reads a run.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from misdetect.files import write_atomically
 from misdetect.picture import Pixels
 from misdetect.report import charts
 from misdetect.report.figures import colour, enlarged, stacked, titled, with_boxes
+from misdetect.report.inline import whole_page
 
 CODE = {"truth": 2, "proposal": 3, "refined": 1, "suppressor": 0}
 """What is drawn in which of ``figures.colour``: green, orange, blue, red."""
@@ -131,69 +132,19 @@ def _ends(interval: Sequence[float] | None) -> list[float] | None:
     return None if interval is None else [100 * end for end in interval]
 
 
-def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
-    """Write ``compare``'s document of explain runs as one interactive, self-contained HTML file: shares of the misses,
-    misses per 100 objects with intervals, and miss rate by class."""
-    go = import_module("plotly.graph_objects")
-    titles = ("share of the misses, %", "misses per 100 objects, by mechanism", "misses per 100 objects, by class")
-    figure = import_module("plotly.subplots").make_subplots(rows=3, cols=1, subplot_titles=titles, vertical_spacing=0.1)
+def comparison_page(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses
+    (``side_by_side``), misses per 100 objects with intervals, and miss rate by class, drawn as SVG."""
     runs = [run["name"] for run in document["runs"]]
-    so_far = [0.0] * len(runs)
-    for name, entries in document["mechanisms"].items():
-        wide = [100 * (entry["share"] or 0) for entry in entries]
-        look: dict[str, Any] = {"marker_color": _css(name, 1), "name": name, "offsetgroup": "all", "orientation": "h"}
-        look |= {"legendgroup": "mechanism", "legendgrouptitle": {"text": "mechanism"}}
-        told = {"customdata": wide, "hovertemplate": "%{y}: %{customdata:.1f} %"}
-        figure.add_trace(go.Bar(y=runs, x=wide, base=list(so_far), **look, **told), row=1, col=1)
-        so_far = [a + b for a, b in zip(so_far, wide, strict=True)]
-    for i, run in enumerate(runs):
-        look = {"marker_color": charts.SERIES[i % len(charts.SERIES)], "name": run, "offsetgroup": run}
-        look |= {"legendgroup": "run", "legendgrouptitle": {"text": "run"}}
-        names, values, error = _rates(document["mechanisms"], i)
-        figure.add_trace(go.Bar(x=names, y=values, error_y=error, **look), row=2, col=1)
-        rates = {name: each["miss_rate"][i] for name, each in document["by_class"].items()}
-        shown = {name: 100 * rate for name, rate in rates.items() if rate is not None}
-        figure.add_trace(go.Bar(x=list(shown), y=list(shown.values()), showlegend=False, **look), row=3, col=1)
-    figure.update_yaxes(autorange="reversed", row=1, col=1)
-    figure.update_layout(barmode="group", template="plotly_white", height=1100, title="Misses, side by side")
+    classes = {
+        name: {run: (_percent(rate), None) for run, rate in zip(runs, each["miss_rate"], strict=True)}
+        for name, each in document["by_class"].items()
+    }
+    by_class = charts.whiskers(classes, "Misses by class", "misses per 100 objects")
+    figures = [distributions(rows), whiskers(document["mechanisms"]), by_class]
+    drawn = [b64encode(charts.encoded(figure, "svg")).decode() for figure in figures]
+    shown = "".join(f'<p><img alt="" src="data:image/svg+xml;base64,{source}"></p>' for source in drawn)
+    title = "Misses, side by side"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, figure.to_html(include_plotlyjs=True, full_html=True, div_id="comparison").encode())
+    write_atomically(path, whole_page(title, f"<main><h1>{title}</h1>{shown}</main>", "").encode())
     return path
-
-
-def _rates(mechanisms: Mapping[str, Any], run: int) -> tuple[list[str], list[float], dict[str, Any]]:
-    """Names, misses per 100 objects and plotly's error bars of one run."""
-    known = {name: each[run] for name, each in mechanisms.items() if each[run]["rate"] is not None}
-    values = [100 * entry["rate"] for entry in known.values()]
-    ends = [[100 * end for end in entry["rate_interval"] or (entry["rate"],) * 2] for entry in known.values()]
-    above = [end[1] - value for end, value in zip(ends, values, strict=True)]
-    below = [value - end[0] for end, value in zip(ends, values, strict=True)]
-    return list(known), values, {"array": above, "arrayminus": below, "symmetric": False}
-
-
-def sankey_page(document: Mapping[str, Any], path: Path) -> Path:
-    """Write the Sankey from TIDE type to mechanism as one interactive, self-contained HTML file."""
-    go = import_module("plotly.graph_objects")  # takes longer to import than the rest of a run takes to draw
-    links = document["sankey"]
-    left, right = (list(dict.fromkeys(link[i] for link in links)) for i in (0, 1))
-    place = {(0, name): i for i, name in enumerate(left)} | {(1, n): len(left) + i for i, n in enumerate(right)}
-    figure = go.Figure(
-        go.Sankey(
-            node={"label": [*left, *right], "color": [_css(name, 1) for name in (*left, *right)], "pad": 18},
-            link={
-                "source": [place[0, a] for a, _, _ in links],
-                "target": [place[1, b] for _, b, _ in links],
-                "value": [count for _, _, count in links],
-                "color": [_css(b, 0.45) for _, b, _ in links],
-            },
-        )
-    )
-    figure.update_layout(title=f"TIDE type (left) and mechanism (right) of {document['missed']} missed objects")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, figure.to_html(include_plotlyjs=True, full_html=True, div_id="sankey").encode())
-    return path
-
-
-def _css(name: str, alpha: float) -> str:
-    red, green, blue = (int(SHADES.get(name, charts.INK)[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"

@@ -1,6 +1,6 @@
 """Photos with something on them: boxes, maps over a grid of positions, strips of pictures; all ``[H, W, 3]``.
 
-Charts are in ``charts``, interactive maps in ``interactive``. Nothing here knows of runs or studies.
+Charts are in ``charts``. Nothing here knows of runs or studies.
 """
 
 from collections.abc import Sequence
@@ -26,25 +26,37 @@ def colour(label: int) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def enlarged(image: Pixels, least: int = 320) -> tuple[Pixels, float]:
+def times(image: Pixels, least: int) -> int:
+    """The whole factor by which the shorter side of ``image`` comes closest to ``least`` pixels; 1 where it is
+    longer."""
+    return max(1, round(least / int(min(image.shape[:2]))))
+
+
+def smooth(image: Pixels, factor: int) -> Pixels:
+    """``image`` with sides ``factor`` times as long."""
+    if factor == 1:
+        return image.copy()
+    large: Pixels = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC))
+    return large
+
+
+def enlarged(image: Pixels, least: int = 320) -> tuple[Pixels, int]:
     """``image`` blown up by a whole factor to a shorter side of about ``least``, so that small pictures can be
     read, and the factor."""
-    factor = max(1, round(least / min(image.shape[:2])))
-    if factor == 1:
-        return image.copy(), 1.0
-    large: Pixels = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC))
-    return large, float(factor)
+    factor = times(image, least)
+    return smooth(image, factor), factor
 
 
 def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Sequence[int]) -> Pixels:
     """``image`` with ``boxes`` ``[N, 4]`` (in its pixels), each with its caption and in its class's colour."""
     drawn = np.ascontiguousarray(image.copy())
-    for box, caption, label in zip(np.asarray(boxes).tolist(), captions, labels, strict=True):
-        x0, y0, x1, y1 = (round(v) for v in box)
-        paint = colour(label)
-        cv2.rectangle(drawn, (x0, y0), (x1, y1), paint, 2)
+    corners = [tuple(round(v) for v in box) for box in np.asarray(boxes).tolist()]
+    for (x0, y0, x1, y1), label in zip(corners, labels, strict=True):
+        cv2.rectangle(drawn, (x0, y0), (x1, y1), colour(label), 2)
+    taken: list[tuple[int, int, int, int]] = []
+    for box, caption, label in zip(corners, captions, labels, strict=True):
         if caption:
-            _tag(drawn, caption, x0, y0, paint)
+            taken.append(_tag(drawn, caption, box, colour(label), taken))
     return drawn
 
 
@@ -54,12 +66,31 @@ def frame(image: Pixels, box: Floats, paint: tuple[int, int, int], thickness: in
     cv2.rectangle(image, (x0, y0), (x1, y1), paint, thickness)
 
 
-def _tag(image: Pixels, text: str, x: int, y: int, paint: tuple[int, int, int]) -> None:
-    (width, height), _ = cv2.getTextSize(text, _FONT, 0.42, 1)
-    top = y - height - 5 if y - height - 5 >= 0 else y
-    left = int(np.clip(x, 0, max(image.shape[1] - width - 4, 0)))
-    cv2.rectangle(image, (left, top), (left + width + 4, top + height + 5), paint, -1)
-    cv2.putText(image, text, (left + 2, top + height + 1), _FONT, 0.42, _WHITE, 1, cv2.LINE_AA)
+def _tag(
+    image: Pixels,
+    text: str,
+    box: tuple[int, ...],
+    paint: tuple[int, int, int],
+    taken: Sequence[tuple[int, int, int, int]],
+) -> tuple[int, int, int, int]:
+    """Write ``text`` at the ``box`` it belongs to: above it, else where it covers least of what is ``taken``; returns
+    the place (x0, y0, x1, y1)."""
+    (wide, high), _ = cv2.getTextSize(text, _FONT, 0.42, 1)
+    wide, high, (x0, y0, x1, y1) = wide + 4, high + 5, box
+    most_x, most_y = max(image.shape[1] - wide, 0), max(image.shape[0] - high, 0)
+    tops = [y0 - high if y0 >= high else y0, y0, y1 - high, y1, (y0 + y1 - high) // 2]
+    places = [(min(max(x, 0), most_x), min(max(y, 0), most_y)) for y in tops for x in (x0, x1 - wide)]
+    left, top = min(places, key=lambda at: sum(_shared((*at, at[0] + wide, at[1] + high), other) for other in taken))
+    place = left, top, left + wide, top + high
+    cv2.rectangle(image, place[:2], place[2:], paint, -1)
+    cv2.putText(image, text, (left + 2, top + high - 4), _FONT, 0.42, _WHITE, 1, cv2.LINE_AA)
+    return place
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Pixels that two places have in common."""
+    wide, high = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) + 1 for i in (0, 1))
+    return max(wide, 0) * max(high, 0)
 
 
 def titled(image: Pixels, title: str) -> Pixels:

@@ -2,11 +2,11 @@
 
 One function per study reads that study's document. ``value`` is a share of the objects (or of AP50) that is at stake,
 so that findings of different studies can be put in an order; a finding is one only where it is certain: its interval
-excludes what a sound detector would show.
+excludes what a sound detector would show. What only follows from another finding does not come before it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -16,7 +16,8 @@ LEAST = 0.01
 
 @dataclass(frozen=True)
 class Finding:
-    """``sentence`` and ``advice`` for a person; ``value`` in 0..1 with its ``interval`` where it has one. Findings of
+    """``sentence`` and ``advice`` for a person; ``value`` in 0..1 with its ``interval`` where it has one; ``kind`` is
+    what is wrong in one word: a mistake of wiring, a TIDE type, a mechanism, or what was done to the image. Findings of
     one ``study`` and ``kind`` are of the same thing, whatever the detector."""
 
     sentence: str
@@ -71,6 +72,32 @@ _MECHANISMS = {
         "Adjust the threshold, the IoU of the suppression, or the cap on detections.",
     ),
 }
+_CALIBRATION = {
+    "suppressed": (
+        "a right box was there and a worse one suppressed it",
+        "Let scores say how well a box fits, or raise the IoU of the non-maximum suppression.",
+    ),
+    "top-k": (
+        "a right box was there and not among the candidates that reach suppression",
+        "Let more candidates (top-k) reach the non-maximum suppression.",
+    ),
+    "cap": (
+        "a right box was there and the cap on detections cut it off",
+        "Raise the cap on detections per image.",
+    ),
+    "score": (
+        "a right box was there, below the score that counts as reported",
+        "Lower the score threshold.",
+    ),
+}
+"""More than ``calibration`` says, where one reason is behind most of it."""
+_CAUSES = {
+    "context": "the parts around them",
+    "position": "their place in the picture",
+    "appearance": "the pixels in their place",
+}
+_LIMITS = {"cap": ("cap", "top-k"), "threshold": ("score",)}
+"""What doctor only suspects, and which reasons of ``calibration`` it can be."""
 
 
 def _doctor(document: Document) -> Iterator[Finding]:
@@ -109,6 +136,9 @@ def _explain(document: Document) -> Iterator[Finding]:
         count, ends = document["mechanisms"].get(name, 0), rates.get(name)
         share = count / document["objects"]
         if share >= LEAST and ends is not None and ends[0] > 0:
+            if name == "calibration":
+                reasons = document["reasons"][name]
+                why, advice = _CALIBRATION.get(_most(reasons) or "", (why, advice))
             yield Finding(
                 f"{_percent(share, ends)} of the objects are missed because {why} ({count} of {document['objects']})."
                 + _where(document, name),
@@ -118,6 +148,11 @@ def _explain(document: Document) -> Iterator[Finding]:
                 "explain",
                 name,
             )
+
+
+def _most(counts: Mapping[str, int]) -> str | None:
+    """What more than half of ``counts`` is of."""
+    return next((name for name, count in counts.items() if 2 * count > sum(counts.values())), None)
 
 
 def _where(document: Document, mechanism: str) -> str:
@@ -138,13 +173,31 @@ def _scan(document: Document) -> Iterator[Finding]:
         points = f"{100 * value:.1f} points ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})"
         yield Finding(
             f"A foreign object in the picture harms other detections at {_percent(harm['object'] / 100, None)} of "
-            f"positions, {points} more than a patch of background in its place.",
+            f"positions, {points} more than a patch of background in its place.{_harmed_by(document)}",
             "Add images with objects in unusual places to the training data; `misdetect show` lists the worst pairs.",
             value,
             _pair(ends),
             "scan",
-            "harm",
+            "insertion",
         )
+
+
+def _uncovered(document: Document) -> Mapping[str, int]:
+    """Detections that a foreign object takes away without covering them, by mechanism."""
+    return (document.get("mechanisms") or {}).get("uncovered") or {}
+
+
+def _harmed_by(document: Document) -> str:
+    """How most detections are harmed that the foreign object does not cover, where that is known."""
+    outcomes = document.get("outcomes", {}).get("object", {})
+    if _most({name: outcomes.get(name, 0) for name in ("renamed", "lost", "moved")}) == "renamed":
+        return " Most of these are given another class."
+    counts = _uncovered(document)
+    mechanism = _most(counts)
+    if mechanism not in _MECHANISMS:
+        return ""
+    why = _MECHANISMS[mechanism][0]
+    return f" Of {sum(counts.values())} that are lost and not covered, {counts[mechanism]} are because {why}."
 
 
 def _fuzz(document: Document) -> Iterator[Finding]:
@@ -162,7 +215,7 @@ def _fuzz(document: Document) -> Iterator[Finding]:
             min(per / 1000, 1.0),
             (ends[0] / 1000, ends[1] / 1000),
             "fuzz",
-            "harm",
+            "insertion",
         )
 
 
@@ -172,13 +225,20 @@ def _verify(document: Document) -> Iterator[Finding]:
     if value is not None and value >= LEAST and ends is not None and ends[0] > 0:
         best = document["best_threshold"]["with_localisation"]["score"]
         yield Finding(
-            f"{_percent(value, ends)} of the parts that are missing are reported as present.",
+            f"{_percent(value, ends)} of the parts that are missing are reported as present.{_hang_on(document)}",
             "Raise the score threshold" + (f" to {best:g}, which suits F_vv best." if best is not None else "."),
             value,
             _pair(ends),
             "verify",
-            "hallucination",
+            "missing-part",
         )
+
+
+def _hang_on(document: Document) -> str:
+    """What most hallucinations hang on, if that is certain."""
+    causes = (document.get("causes") or {}).items()
+    found = next((name for name, each in causes if name in _CAUSES and (each["interval"] or [0])[0] > 0.5), None)
+    return "" if found is None else f" Most hang on {_CAUSES[found]}."
 
 
 def _attack(document: Document) -> Iterator[Finding]:
@@ -198,7 +258,7 @@ def _attack(document: Document) -> Iterator[Finding]:
             0.2 * fall,  # no accident: it takes an attacker
             (0.2 * ends[0], 0.2 * ends[1]),
             "attack",
-            "AP50",
+            "attack",
         )
 
 
@@ -216,7 +276,29 @@ _READ: dict[str, Callable[[Document], Iterator[Finding]]] = {
 def findings(documents: Mapping[str, Document]) -> list[dict[str, Any]]:
     """What the ``documents`` of studies, by name, say is wrong: JSON-able, the worst first."""
     found = [each for study, read in _READ.items() if study in documents for each in read(documents[study])]
-    return [asdict(each) for each in sorted(found, key=lambda each: -each.value)]
+    found = [_bounded(each, documents.get("explain", {})) for each in found]
+    order = sorted(found, key=lambda each: (-_weight(each, found, documents), each.study != "explain"))
+    return [asdict(each) for each in order]
+
+
+def _bounded(one: Finding, explain: Document) -> Finding:
+    """A limit that doctor only suspects costs no more than the misses that may be its doing."""
+    if one.study != "doctor" or one.kind not in _LIMITS or one.interval is not None or not explain.get("objects"):
+        return one
+    cut = sum(explain["reasons"]["calibration"].get(reason, 0) for reason in _LIMITS[one.kind])
+    return replace(one, value=max((cut + explain["mechanisms"].get("unknown", 0)) / explain["objects"], LEAST))
+
+
+def _weight(one: Finding, found: Sequence[Finding], documents: Mapping[str, Document]) -> float:
+    """What is at stake in ``one``, but no more than in what it follows from: a TIDE type from the mechanism behind most
+    misses of that type; what a foreign object displaces from what is displaced without it."""
+    cause = None
+    if one.study == "score":
+        flows = documents.get("explain", {}).get("sankey", ())
+        cause = _most({mechanism: count for kind, mechanism, count in flows if kind == one.kind})
+    elif one.study == "scan" and _most(_uncovered(documents["scan"])) == "calibration":
+        cause = "calibration"
+    return min([one.value, *(each.value for each in found if each.study == "explain" and each.kind == cause)])
 
 
 def _pair(ends: Sequence[float] | None) -> tuple[float, float] | None:

@@ -15,8 +15,9 @@ from misdetect.data.dataset import Dataset
 from misdetect.detections import Detections
 from misdetect.engine.store import Run
 from misdetect.files import write_atomically
-from misdetect.picture import Pixels
+from misdetect.picture import Picture, Pixels
 from misdetect.report import figures
+from misdetect.report.larger import shown
 from misdetect.studies.contract import read_document
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failures import counted
@@ -27,8 +28,6 @@ from misdetect.studies.fuzz.workbench import Workbench
 
 TABLES = "tables.md"
 _YELLOW, _WHITE, _BLACK = (255, 225, 0), (255, 255, 255), (0, 0, 0)
-_LEAST = 384
-"""Pixels of the shorter side; captions on a smaller picture would cover it."""
 _NAMED = 3
 """Changes named in the title; the rest is counted."""
 
@@ -63,10 +62,10 @@ def _side_by_side(
     """Background and synthetic image with their detections, the inserted object and ``changes`` (a row's records)."""
     insertion = Insertion.of_row(row)
     parts = []
-    pixels = (bench.sample(insertion.image).image, bench.picture(insertion).render())
+    pictures: tuple[Picture, ...] = (bench.sample(insertion.image), bench.picture(insertion))
     said = ("background", f"with the inserted {row['label']} (white)")
-    for number, (picture, found) in enumerate(zip(pixels, (before, after), strict=True)):
-        large, factor = figures.enlarged(picture, _LEAST)
+    for number, (picture, found) in enumerate(zip(pictures, (before, after), strict=True)):
+        large, factor = shown(picture)
         if number:
             _mark(large, np.array(insertion.box) * factor, _WHITE, 2)
         for box in boxes_of(changes) * factor:

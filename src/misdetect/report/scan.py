@@ -5,6 +5,7 @@ still has in its place. No detector is asked.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 from misdetect.boxes import SIDES, Floats, Ints, boxes_of
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.picture import Pixels
+from misdetect.picture import Picture, Pixels
 from misdetect.report import figures
-from misdetect.report.interactive import Layer, MapPage, write_maps
+from misdetect.report.larger import shown
 from misdetect.studies.contract import Document, read_document
 from misdetect.studies.scan.interference import InterferenceStudy, Wrong, taken_apart, wrongs_of
 from misdetect.studies.scan.prepare import rebuild
@@ -27,9 +28,27 @@ _OBJECTS = 4
 """Originals of a pair that get a map of their own: those whose confidence varies most."""
 
 
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One map: ``values`` ``[P]`` in 0..1, and the ``box`` it is about, if any (pixels)."""
+
+    title: str
+    values: Floats
+    box: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Maps over the same picture: ``places`` ``[P, 2]`` are the squares' centres (x, y)."""
+
+    image: Pixels
+    places: Ints
+    layers: tuple[Layer, ...]
+
+
 def draw(run: Run, data: Dataset, most: int = 3) -> list[Path]:
-    """Maps and strips of the ``most`` most affected pairs as PNG in ``RUN/images``, all maps in one interactive
-    ``RUN/maps.html``, and a strip of every wrong detection that was taken apart."""
+    """Maps and strips of the ``most`` most affected pairs as PNG in ``RUN/images``, and a strip of every wrong
+    detection that was taken apart."""
     document, study = read_document(run), rebuild(run, data)
     return [*draw_pairs(run, study, worst_pairs(document)[:most]), *_draw_interference(run, study, document)]
 
@@ -44,20 +63,16 @@ def draw_pairs(run: Run, study: ScanStudy, pairs: Sequence[int]) -> list[Path]:
     """Maps and strips of ``pairs``."""
     folder = run.path / "images"
     written: list[Path] = []
-    pages = []
     for number in pairs:
         maps = pair_maps(run, study, number)
         if not maps.layers:
             continue
-        pages.append(maps)
         drawn = [
             figures.heat_map(maps.image, maps.places, layer.values, study.how.step, title=layer.title, box=layer.box)
             for layer in maps.layers
         ]
         written.append(figures.save_png(folder / f"pair-{number:02d}-maps.png", _in_rows(drawn, 3)))
         written.append(figures.save_png(folder / f"pair-{number:02d}-strip.png", strip(run, study, number)))
-    if pages:
-        written.append(write_maps(run.path / "maps.html", pages))
     return written
 
 
@@ -66,33 +81,30 @@ def _in_rows(images: Sequence[Pixels], columns: int) -> Pixels:
     return figures.stacked([figures.stacked(row, sideways=True) for row in rows])
 
 
-def pair_maps(run: Run, study: ScanStudy, number: int) -> MapPage:
+def pair_maps(run: Run, study: ScanStudy, number: int) -> Maps:
     """S under both conditions and the confidence of the originals that vary most, over the positions of a pair."""
     pair = study.open_pair(number)
     rows = {
         condition: run.query(
-            "SELECT x, y, score, t_detected, t_label, t_score, objects FROM rows "
-            "WHERE pair = ? AND condition = ? AND before > 0 ORDER BY y, x",
+            "SELECT x, y, score, objects FROM rows WHERE pair = ? AND condition = ? AND before > 0 ORDER BY y, x",
             [number, condition],
         ).to_pylist()
         for condition in (OBJECT, NULL)
     }
     things, places = rows[OBJECT], {name: _corners(part) for name, part in rows.items()}
-    title = f"pair {number}: {pair.cutout.label} on {pair.background.id}"
     layers = []
     if things:
-        layers.append(Layer("S, object", _column(things), [_hover(row) for row in things]))
+        layers.append(Layer("S, object", _column(things)))
         if np.array_equal(places[OBJECT], places[NULL]):
-            layers.append(Layer("S, null control", _column(rows[NULL]), [_hover(row) for row in rows[NULL]]))
+            layers.append(Layer("S, null control", _column(rows[NULL])))
         confidences = np.array([[_confidence(thing) for thing in row["objects"]] for row in things])
         for index in np.argsort(-confidences.std(axis=0), kind="stable")[:_OBJECTS]:
             thing = things[0]["objects"][index]
             x0, y0, x1, y1 = (thing[side] for side in SIDES)
-            fates = [row["objects"][index]["outcome"] for row in things]
             name = f"confidence of {thing['label']} {thing['score']:.2f}"
-            layers.append(Layer(name, confidences[:, index], fates, (x0, y0, x1, y1)))
+            layers.append(Layer(name, confidences[:, index], (x0, y0, x1, y1)))
     centres = np.asarray(places[OBJECT] + np.array(pair.cutout.size) // 2)
-    return MapPage(title, pair.background.image, centres, study.how.step, tuple(layers))
+    return Maps(pair.background.image, centres, tuple(layers))
 
 
 def _corners(rows: list[dict[str, Any]]) -> Ints:
@@ -108,12 +120,6 @@ def _confidence(thing: dict[str, Any]) -> float:
     return float(score or 0.0)
 
 
-def _hover(row: dict[str, Any]) -> str:
-    t = f"T as {row['t_label']} {row['t_score']:.2f}" if row["t_detected"] else "T not detected"
-    gone = [f"{o['label']} {o['outcome']}" for o in row["objects"] if o["outcome"] != "kept"]
-    return "<br>".join([t, *gone[:8]])
-
-
 def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
     """The clean image with its detections, then ranked positions with only what is new to the column (Figs. 5 to 9)."""
     pair = study.open_pair(number)
@@ -121,16 +127,16 @@ def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
         "SELECT objects FROM rows WHERE pair = ? AND condition = 'object' ORDER BY case_index, row LIMIT 1", [number]
     ).to_pylist()
     originals = first[0]["objects"] if first else []
-    images = [_detected(pair.background.image, originals, study.names, "no object")]
+    images = [_detected(pair.background, originals, study.names, "no object")]
     for position in ranked(run, number, most):
-        edited = pair.picture(OBJECT, position.x, position.y, study.how.seed).render()
+        edited = pair.picture(OBJECT, position.x, position.y, study.how.seed)
         title = f"{pair.cutout.label} at {position.x}, {position.y}"
         images.append(_detected(edited, position.new, study.names, title))
     return figures.stacked(images, sideways=True)
 
 
-def _detected(image: Pixels, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
-    big, factor = figures.enlarged(image)
+def _detected(picture: Picture, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
+    big, factor = shown(picture)
     captions = [f"{thing['label']} {thing['score']:.2f}" for thing in things]
     labels = [names.index(thing["label"]) for thing in things]
     return figures.titled(figures.with_boxes(big, boxes_of(things) * factor, captions, labels), title)
@@ -157,7 +163,7 @@ def interference_strip(study: InterferenceStudy, wrong: Wrong, views: dict[str, 
     for name, repeat, picture in study.pictures(wrong):
         if repeat == 0:
             view = views[name]
-            big, factor = figures.enlarged(picture.render())
+            big, factor = shown(picture)
             label = view["label"] or "nothing"
             caption = f"{label} {view['score']:.2f}" if view["score"] is not None else label
             known = study.scan.names.index(view["label"]) if view["label"] is not None else 0

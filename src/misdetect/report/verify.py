@@ -109,12 +109,12 @@ def hallucination(study: VerifyStudy, row: dict[str, Any]) -> Pixels:
     context = Context(looked, study.donors, study.joined.to_data)
     (each,) = hallucinations(looked)
     likely, box = looked.truth.boxes[each.part], seen.boxes[0]
-    views = [("as it is", sample.image, likely, box, row["score"])]
+    views: list[Any] = [("as it is", sample, likely, box, row["score"])]
     edits = {**context.edits(each), MOVED: context.moved, FLIPPED: context.flipped}
     for name in (COVERED, PATCHED, MOVED, FLIPPED, CONTROL):
         if name in edits:
             picture, places = edits[name], np.stack([likely, box])
             if isinstance(picture, (Moved, Flipped)):
                 places = picture.boxes(places, sample.width, sample.height)
-            views.append((_TITLES[name], picture.render(), *places, row[f"score_{name}"]))
+            views.append((_TITLES[name], picture, *places, row[f"score_{name}"]))
     return drawn.strip(views, f"{row['label']} ({row['state']}), {sample.id}: {row['cause']}, {row['reason']}")

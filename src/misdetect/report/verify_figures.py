@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse, Rectangle
 
 from misdetect.boxes import Floats
-from misdetect.picture import Pixels
+from misdetect.picture import Picture, Pixels
 from misdetect.report import charts
-from misdetect.report.figures import enlarged, frame, stacked, titled
+from misdetect.report.figures import frame, stacked, titled
+from misdetect.report.larger import shown
 
 _STATES = {"intact": "#009e73", "damaged": "#e69f00", "absent": "#d55e00", "occluded": "#7a7a7a"}
 LIKELY, HALLUCINATED = (30, 150, 70), (230, 40, 40)
@@ -119,14 +120,14 @@ def _ends(interval: Sequence[float] | None) -> list[float] | None:
     return None if interval is None else [100 * end for end in interval]
 
 
-def strip(views: Sequence[tuple[str, Pixels, Floats | None, Floats | None, float | None]], title: str) -> Pixels:
-    """Views of one hallucination side by side: name, image, likely box (green), hallucinated box (red; its place where
-    everything moved) and the score that is left there."""
-    shown = []
-    for name, image, likely, box, score in views:
-        big, factor = enlarged(image, 230)
+def strip(views: Sequence[tuple[str, Picture, Floats | None, Floats | None, float | None]], title: str) -> Pixels:
+    """Views of one hallucination side by side: name, picture, likely box (green), hallucinated box (red; its
+    place where everything moved) and the score that is left there."""
+    parts = []
+    for name, picture, likely, box, score in views:
+        big, factor = shown(picture, 320)
         for place, paint in ((likely, LIKELY), (box, HALLUCINATED)):
             if place is not None:
                 frame(big, np.asarray(place) * factor, paint, 2)
-        shown.append(titled(big, f"{name} {'-' if score is None else format(score, '.2f')}"))
-    return titled(stacked(shown, sideways=True), title)
+        parts.append(titled(big, f"{name} {'-' if score is None else format(score, '.2f')}"))
+    return titled(stacked(parts, sideways=True), title)

@@ -33,6 +33,8 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     if kind.replay is not None:
         return kind.replay(run, data, case, detector)
     study = kind.rebuild(run, data)
+    if kind.asked is not None:
+        detector = kind.asked(detector, study.how)  # type: ignore[attr-defined]
     return replay_case(run, study, find(study, case, run), detector)
 
 

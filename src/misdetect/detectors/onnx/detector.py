@@ -2,7 +2,7 @@
 
 The graph says its input's size, layout and type; the decoder says how to read the outputs and which preprocessing its
 family uses; all can be stated in the spec, and what nobody states is an error. This offers the ``Detector`` level
-only (``onnx_torch`` goes further), and loads no custom operators: the file is untrusted.
+only, and opens itself (``white_box``) for studies that need more. It loads no custom operators: the file is untrusted.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from misdetect.detectors.names import names_in_metadata, read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Placement, Preprocess, Resize
-from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.errors import BadArray, BadSpec, BadWeights, DetectorFailed, LevelTooLow, MissingExtra
 from misdetect.grid import boxes_on_grid, scores_on_grid
 from misdetect.picture import Pixels, check_pixels, digest
 from misdetect.spec import Spec
@@ -49,6 +49,7 @@ class OnnxDetector:
         settings: dict[str, Any],
         batch_size: int,
         fixed_batch: bool,
+        closed: bool = False,
     ) -> None:
         self.names = tuple(names)
         self.spec, self.fingerprint, self.settings, self.batch_size = spec, fingerprint, settings, batch_size
@@ -57,9 +58,19 @@ class OnnxDetector:
         self._session, self._fixed_batch = session, fixed_batch
         self._buffer = preprocess.buffer(batch_size)
         self._image, *self._others = session.get_inputs()
+        self._closed, self._opened = closed, None
 
     def __repr__(self) -> str:
         return f"OnnxDetector({self.spec!r})"
+
+    def white_box(self) -> Any:
+        """The same file in torch, ``Traced`` and ``Differentiable``, opened when first asked for; an error that says
+        why it cannot be, or is not to be (``closed``)."""
+        if self._closed:
+            raise LevelTooLow(f"{self.spec!r}: level=detector keeps the file closed; without it, it is opened.")
+        if self._opened is None:
+            self._opened = _open(self)
+        return self._opened
 
     def detect(self, images: Sequence[Pixels]) -> list[Detections]:
         """One ``Detections`` per image ``[H, W, 3]`` uint8 RGB."""
@@ -127,18 +138,20 @@ class OnnxDetector:
 
 def load_onnx(spec: Spec) -> object:
     """The detector that ``spec`` describes; see docs/detectors.md for its options."""
-    level = spec.take("level", "detector", choices=("detector", "differentiable"))
-    detector = _load_detector(spec)
-    if level == "detector":
-        return detector
+    level = spec.take("level", "auto", choices=("auto", "detector", "differentiable"))
+    detector = _load_detector(spec, closed=level == "detector")
+    return detector.white_box() if level == "differentiable" else detector
+
+
+def _open(detector: OnnxDetector) -> Any:
     try:
         from misdetect.detectors.onnx.white_box import load_differentiable
     except ModuleNotFoundError as error:
-        raise MissingExtra.named("level=differentiable", "onnx-torch") from error
+        raise MissingExtra.named("the inside of an ONNX file", "onnx-torch") from error
     return load_differentiable(detector)
 
 
-def _load_detector(spec: Spec) -> OnnxDetector:
+def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     path = Path(spec.target)
     if not path.is_file():
         raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
@@ -171,6 +184,7 @@ def _load_detector(spec: Spec) -> OnnxDetector:
         settings=settings,
         batch_size=batch,
         fixed_batch=fixed,
+        closed=closed,
     )
     # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
     detector.detect([np.zeros((preprocess.height, preprocess.width, 3), np.uint8)] * min(batch, 2))

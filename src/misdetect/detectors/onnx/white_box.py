@@ -1,4 +1,4 @@
-"""``onnx:FILE,decoder=…,level=differentiable`` — a white box from an ONNX file.
+"""The white box of an ONNX file: what ``OnnxDetector.white_box`` and ``level=differentiable`` open.
 
 The graph is converted by onnx2torch and must agree with ONNX Runtime before it is used. Its decoded outputs are the
 candidates; losses are defined on them (docs/yolox.md), since a file does not say how it was trained. It is ``Traced``
@@ -185,7 +185,9 @@ def _reader(detector: OnnxDetector) -> Reader:
     """How to read this detector's outputs in torch, or a ``LevelTooLow`` that says why it cannot be done."""
     decoder, one_each = detector.decoder, SimOTA(overlaps=0)
     if not getattr(decoder, "activated", True):
-        raise LevelTooLow(f"{detector.spec!r}: level=differentiable cannot read scores that lack their sigmoid.")
+        raise LevelTooLow(
+            f"{detector.spec!r}: a white box cannot read scores that lack their sigmoid; export the graph with it."
+        )
     if isinstance(decoder, Objectness) and decoder.grid is not None:
         corners, steps = (torch.from_numpy(part) for part in decoder.grid)
         strides = steps.flatten()
@@ -199,8 +201,8 @@ def _reader(detector: OnnxDetector) -> Reader:
         size = torch.tensor([decoder.frame.width, decoder.frame.height] * 2)
         return Reader(lambda o: _queries(decoder, size, o), one_each, multilabel=not decoder.softmax)
     raise LevelTooLow(
-        f"{detector.spec!r}: level=differentiable needs a decoder that shows every candidate (yolox, yolov5, yolov8, "
-        f"yolo11, detr, rtdetr); decoder={detector.settings['decoder']} shows only what is left of them."
+        f"{detector.spec!r}: a white box needs a decoder that shows every candidate (yolox, yolov5, yolov8, yolo11, "
+        f"detr, rtdetr); decoder={detector.settings['decoder']} shows only what is left of them."
     )
 
 
@@ -248,18 +250,17 @@ def _convert(path: Path, spec: str) -> nn.Module:
         torchvision_ops.load()  # onnx2torch imports torchvision
         from onnx2torch import convert
     except ModuleNotFoundError as error:
-        raise MissingExtra.named("level=differentiable", "onnx-torch") from error
+        raise MissingExtra.named("the inside of an ONNX file", "onnx-torch") from error
     try:
         module: nn.Module = convert(onnx.load(path)).eval()
     except NotImplementedError as error:
         raise LevelTooLow(
-            f"{spec!r}: the graph has an operator that onnx2torch cannot convert ({_first_line(error)}); without "
-            "level=differentiable it still runs as a Detector."
+            f"{spec!r}: the graph has an operator that onnx2torch cannot convert ({_first_line(error)}); it "
+            "still runs as a Detector."
         ) from error
     except Exception as error:  # a converter of hand-written files fails in as many ways as there are files
         raise LevelTooLow(
-            f"{spec!r}: onnx2torch cannot convert the graph ({_first_line(error)}); without level=differentiable it "
-            "still runs as a Detector."
+            f"{spec!r}: onnx2torch cannot convert the graph ({_first_line(error)}); it still runs as a Detector."
         ) from error
     # onnx2torch indexes in a way that torch warns of at every call; what matters is that the outputs agree
     warnings.filterwarnings("ignore", "Using a non-tuple sequence for multidimensional indexing", UserWarning)
@@ -275,7 +276,7 @@ def _check_parity(module: nn.Module, detector: OnnxDetector) -> None:
     image = random.integers(0, 256, (convention.height, convention.width, 3), dtype=np.uint8)
     tensor, _ = detector.prepare([image] * detector.batch_size)
     if convention.dtype != "float32":
-        raise BadSpec(f"{detector.spec!r}: level=differentiable needs a float32 input. Got {convention.dtype}.")
+        raise BadSpec(f"{detector.spec!r}: a white box needs a float32 input. Got {convention.dtype}.")
     expected = detector.infer(tensor)
     try:
         with torch.no_grad():

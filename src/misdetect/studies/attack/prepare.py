@@ -1,6 +1,7 @@
 """Before and after the cases of an attack: what can be attacked at all, which images the ladder uses, and its last
 rung, the transfer from another detector, which is a small run of its own inside the run's directory."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from misdetect.studies.attack.plan import TRANSFER, transfer_rung
 from misdetect.studies.attack.rows import Scene
 from misdetect.studies.attack.settings import NONE, AttackSettings
 from misdetect.studies.attack.study import AttackStudy
-from misdetect.studies.attack.transfer import rival, transferred
+from misdetect.studies.attack.transfer import asked, rival, transferred
 
 _AT_ONCE = 32
 """Images that are looked at together while those with a found object are sought."""
@@ -85,12 +86,13 @@ def after(study: AttackStudy, detector: Detector, run: Run, settings: AttackSett
         about=about,
         only=transfer_rung(study.how),
     )
-    spec = getattr(detector, "spec", None)
+    spec, settings = getattr(detector, "spec", None), replace(settings, progress=None)
+    own = spec if isinstance(spec, str) else detector  # these travel to workers
     run_study(
         last,
         both,
         run.path / TRANSFER,
-        make_detector=partial(make, spec if isinstance(spec, str) else detector, tuple(detector.names), other),
+        make_detector=partial(make, own, tuple(detector.names), settings, other),
         workers=settings.workers,
         asking=asking,
         retry_failed=settings.retry_failed,
@@ -98,9 +100,9 @@ def after(study: AttackStudy, detector: Detector, run: Run, settings: AttackSett
     )
 
 
-def make(spec: Any, names: tuple[str, ...], surrogate: str) -> Detector:
-    """A worker's own pair of detectors."""
-    return transferred(load_detector(spec, names), surrogate)
+def make(spec: Any, names: tuple[str, ...], settings: AttackSettings, other: str) -> Detector:
+    """A worker's own pair of detectors: what the run asks, with the gradients of the ``other``."""
+    return transferred(asked(load_detector(spec, names), settings), other)
 
 
 def rebuild(run: Run, data: Dataset) -> AttackStudy:

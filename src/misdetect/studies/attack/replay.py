@@ -13,7 +13,7 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, DetectorFailed
 from misdetect.picture import Picture, Raw
-from misdetect.protocols import Detector
+from misdetect.protocols import Detector, as_white_box
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.prepare import rebuild
 from misdetect.studies.attack.rows import Scene, pixels_of
@@ -25,6 +25,8 @@ _STORED = "SELECT kind, id, found, png FROM rows WHERE case_index = ? ORDER BY r
 def replay(run: Run, data: Dataset, case: str, detector: Detector) -> dict[str, Any]:
     """Ask ``detector`` about the saved image of ``case``: which objects are found now, and which differ."""
     study = rebuild(run, data)
+    if study.how.surrogate is None:
+        detector, _ = as_white_box(detector)  # as the run had it
     at = find(study, case, run)
     rows = run.query(_STORED, [at.index]).to_pylist()
     saved = next((row["png"] for row in rows if row["png"] is not None), None)

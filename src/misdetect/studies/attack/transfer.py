@@ -14,16 +14,13 @@ from misdetect.detectors import load_detector
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 from misdetect.labels import join_labels, plain_name
 from misdetect.picture import Pixels
-from misdetect.protocols import Detector, Differentiable, Loss, Traced, describe, require
+from misdetect.protocols import Detector, Differentiable, Loss, Traced, as_white_box, describe, require
 from misdetect.studies.attack.settings import AUTO, NONE, AttackSettings
 
 _OWN = ("target", "surrogate", "_join")
 _SUITED = ("yolox", "ssd", "retinanet", "faster-rcnn", "deformable-detr")
 """Families as surrogates, the one with the cheapest gradients first."""
-BLACK_BOX = (
-    "open it as a white box (onnx:FILE,level=differentiable), or attack it by transfer with --surrogate SPEC, "
-    "e.g. a detector of the zoo"
-)
+BLACK_BOX = "attack it by transfer with --surrogate SPEC, e.g. a detector of the zoo"
 
 
 class Transferred:
@@ -81,10 +78,13 @@ def transferred(target: Detector, surrogate: str) -> Transferred:
 
 
 def asked(detector: Detector, how: AttackSettings) -> Detector:
-    """What is asked in a run: ``detector``, with the gradients of a surrogate where one is given."""
+    """What is asked in a run: ``detector``, opened where it can be, or with the gradients of a surrogate where one is
+    given."""
     if how.surrogate is not None:
         return transferred(detector, how.surrogate)
-    found: Detector = require(detector, Differentiable, "attack", BLACK_BOX)
+    inside, why = as_white_box(detector)
+    instead = BLACK_BOX if why is None else f"{why.rstrip('.')}; or {BLACK_BOX}"
+    found: Detector = require(inside, Differentiable, "attack", instead)
     return found
 
 

@@ -10,8 +10,8 @@ from misdetect.studies.contract import Kind
 from misdetect.studies.explain.compare import compare
 from misdetect.studies.explain.document import document, ledger, numbers, sentences
 from misdetect.studies.explain.settings import ExplainSettings
-from misdetect.studies.explain.study import ExplainStudy, prepare, rebuild
+from misdetect.studies.explain.study import ExplainStudy, asked, prepare, rebuild
 
-EXPLAIN = Kind("explain", ExplainSettings, prepare, document, ledger, sentences, numbers, rebuild, compare)
+EXPLAIN = Kind("explain", ExplainSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, asked=asked)
 
 __all__ = ["EXPLAIN", "ExplainSettings", "ExplainStudy"]

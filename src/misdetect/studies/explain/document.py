@@ -4,7 +4,6 @@ Everything here is a view: it can be computed again from a run directory without
 = Σ ``mechanisms`` = Σ ``tide`` = Σ ``sankey``, and Σ ``reasons`` of a mechanism = its count.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -240,18 +239,10 @@ def _sweep(objects: Rows) -> dict[str, Any] | None:
     return {"scores": list(SWEEP), "ious": list(IOUS), "recall": recall}
 
 
-_SHOWN = re.compile(r"onnx:.*,decoder=(yolox|yolov5|yolov8|yolo11|detr|rtdetr)\b")
-"""Decoders of ONNX files that show every candidate, so that the file may be opened as a white box."""
-
-
 def _outside_notes(run: Run, inside: bool) -> list[str]:
-    """What was not looked into, and how it could be."""
-    if inside:
-        return []
-    spec = str(run.about["identity"]["detector"]["spec"])
-    if not _SHOWN.match(spec) or "level=" in spec:
-        return [outside.SENTENCE]
-    return [outside.SENTENCE, f"--detector {spec},level=differentiable opens the file, and explain looks inside."]
+    """What was not looked into, and why it could not be opened, where that was tried."""
+    why = run.about["detector_settings"].get(outside.CLOSED)
+    return [] if inside else [outside.SENTENCE, *([f"It was not opened: {why}"] if why else [])]
 
 
 def _notes(objects: Rows, kinds: dict[str, Rows]) -> list[str]:

@@ -16,6 +16,8 @@ from misdetect.detections import Detections
 from misdetect.metrics.mechanisms import Thresholds
 
 UNKNOWN = "unknown"
+CLOSED = "closed"
+"""Where the settings of a detector say why it could not be opened."""
 REASONS: dict[str, tuple[str, ...]] = {
     "interclass": ("reported", "hidden"),
     "background": ("right-class", "wrong-class"),

@@ -4,7 +4,9 @@ Only one image's inside is held at a time and nothing of it is kept but the rows
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,8 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.boundary import on_grid
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
-from misdetect.protocols import Detector, Traced, require
+from misdetect.protocols import Detector, Traced, as_white_box, require
+from misdetect.studies.explain import outside
 from misdetect.studies.explain.rows import SCHEMA, Seen, image_rows
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.joined import ImageStudy
@@ -45,6 +48,17 @@ class ExplainStudy(ImageStudy):
         known = joined.to_data[found.labels] >= 0 if self.data.names else np.ones(len(found), np.bool_)
         seen = Seen(sample, truth, labels, self.names, self.data.names, found, known, inside)
         return image_rows(seen, how, sample.image if how.pixels and len(truth) else None)
+
+
+def asked(detector: Any, how: ExplainSettings) -> Any:
+    """``detector`` as a white box where it can be opened; else as it is, with the reason among its ``settings``."""
+    if how.inside is False:
+        return detector
+    found, why = as_white_box(detector)
+    if why is not None:
+        found = copy(detector)
+        found.settings = {**detector.settings, outside.CLOSED: why}
+    return found
 
 
 def prepare(detector: Detector, opened: Opened, settings: ExplainSettings, asking: Asking) -> ExplainStudy:

@@ -115,6 +115,11 @@ class Drawn:
     def key(self) -> str:
         return self.generator.key(self.index)
 
+    def larger(self, factor: int) -> Sample:
+        """The same scene, drawn with sides ``factor`` times as long."""
+        own = self.generator
+        return Generator(own.kind, own.split, own.seed, own.size * factor).sample(self.index)
+
 
 def load(kind: Kind, spec: Spec) -> Dataset:
     """The data set that ``NAME:SPLIT[,size=…][,count=…][,seed=…]`` names; nothing is drawn yet."""
