@@ -1,5 +1,6 @@
 """What all tests share: a prediction cache of their own, and property tests that the machine's load cannot fail."""
 
+import fcntl
 import os
 import signal
 from collections import defaultdict
@@ -36,6 +37,24 @@ def prediction_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MISDETECT_CACHE", str(path))
         yield path
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """``made_once(name, make)``: a folder that ``make(folder)`` has filled, once for all workers; for reading."""
+    own = tmp_path_factory.getbasetemp()
+    root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def folder_of(name, make):
+        folder, done = root / name, root / f"{name}.done"
+        with open(root / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                make(folder)
+                done.touch()
+        return folder
+
+    return folder_of
 
 
 @pytest.fixture(autouse=True)

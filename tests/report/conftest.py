@@ -14,10 +14,11 @@ EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory):
+def checked(made_once):
     """A checkup of the embedded detector on a few images: every study but verify."""
-    folder = tmp_path_factory.mktemp("report") / "up"
-    return md.checkup("zoo:yolox", "rooms:val,count=16", minutes=0.1, pictures=1, out=folder)
+    return md.open(
+        made_once("report", lambda out: md.checkup("zoo:yolox", "rooms:val,count=16", minutes=0.1, pictures=1, out=out))
+    )
 
 
 @pytest.fixture(scope="session")
