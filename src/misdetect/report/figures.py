@@ -18,6 +18,8 @@ _PALETTE = np.array(
 )
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _WHITE, _BLACK, _GREY, _RED = (255, 255, 255), (20, 20, 20), (128, 128, 128), (230, 40, 40)
+KEPT = (210, 210, 210)
+"""What thin boxes of kept detections are drawn in."""
 
 
 def colour(label: int) -> tuple[int, int, int]:
@@ -64,6 +66,17 @@ def frame(image: Pixels, box: Floats, paint: tuple[int, int, int], thickness: in
     """Draw ``box`` ``[4]`` (pixels) onto ``image`` itself."""
     x0, y0, x1, y1 = (round(v) for v in np.asarray(box).tolist())
     cv2.rectangle(image, (x0, y0), (x1, y1), paint, thickness)
+
+
+def dashed(image: Pixels, box: Floats, paint: tuple[int, int, int], dash: int = 6) -> None:
+    """Draw ``box`` ``[4]`` (pixels) with dashed lines onto ``image`` itself."""
+    x0, y0, x1, y1 = (round(v) for v in np.asarray(box).tolist())
+    for x in range(x0, x1, 2 * dash):
+        for y in (y0, y1):
+            cv2.line(image, (x, y), (min(x + dash, x1), y), paint, 2)
+    for y in range(y0, y1, 2 * dash):
+        for x in (x0, x1):
+            cv2.line(image, (x, y), (x, min(y + dash, y1)), paint, 2)
 
 
 def _tag(

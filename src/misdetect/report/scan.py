@@ -121,7 +121,8 @@ def _confidence(thing: dict[str, Any]) -> float:
 
 
 def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
-    """The clean image with its detections, then ranked positions with only what is new to the column (Figs. 5 to 9)."""
+    """The clean image with its detections, then ranked positions with what is new to the column (Figs. 5 to 9) and the
+    clean image's own: kept ones thin and grey, lost ones dashed."""
     pair = study.open_pair(number)
     first = run.query(
         "SELECT objects FROM rows WHERE pair = ? AND condition = 'object' ORDER BY case_index, row LIMIT 1", [number]
@@ -131,12 +132,24 @@ def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
     for position in ranked(run, number, most):
         edited = pair.picture(OBJECT, position.x, position.y, study.how.seed)
         title = f"{pair.cutout.label} at {position.x}, {position.y}"
-        images.append(_detected(edited, position.new, study.names, title))
+        images.append(_detected(edited, position.new, study.names, title, position.objects))
     return figures.stacked(images, sideways=True)
 
 
-def _detected(picture: Picture, things: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Pixels:
+def _detected(
+    picture: Picture,
+    things: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    title: str,
+    originals: Sequence[dict[str, Any]] = (),
+) -> Pixels:
     big, factor = shown(picture)
+    for original in originals:
+        kept, box = original["outcome"] in ("kept", "moved"), boxes_of([original])[0] * factor
+        if kept:
+            figures.frame(big, box, figures.KEPT, 1)
+        else:
+            figures.dashed(big, box, figures.colour(names.index(original["label"])))
     captions = [f"{thing['label']} {thing['score']:.2f}" for thing in things]
     labels = [names.index(thing["label"]) for thing in things]
     return figures.titled(figures.with_boxes(big, boxes_of(things) * factor, captions, labels), title)

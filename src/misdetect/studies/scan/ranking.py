@@ -14,11 +14,13 @@ from misdetect.engine.store import Run
 
 @dataclass(frozen=True)
 class Ranked:
-    """A position of a pair and the detections there whose classes are new to the column."""
+    """A position of a pair, the detections there whose classes are new to the column, and what became of the clean
+    image's own (``objects``)."""
 
     x: int
     y: int
     new: tuple[dict[str, Any], ...]
+    objects: tuple[dict[str, Any], ...]
 
 
 def ranked(run: Run, pair: int, most: int = 4, *, condition: str = "object") -> list[Ranked]:
@@ -35,7 +37,7 @@ def ranked(run: Run, pair: int, most: int = 4, *, condition: str = "object") -> 
         fresh = tuple(thing for thing in best["new"] if thing["label"] not in seen)
         if not fresh:
             break
-        chosen.append(Ranked(best["x"], best["y"], fresh))
+        chosen.append(Ranked(best["x"], best["y"], fresh, tuple(best["objects"])))
         seen = seen | {thing["label"] for thing in fresh}
     return chosen
 
