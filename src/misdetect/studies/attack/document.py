@@ -12,7 +12,7 @@ from misdetect.boxes import Ints
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.metrics.confusion import Confusion, confusion
 from misdetect.metrics.mechanisms import MECHANISMS
-from misdetect.studies.attack.ladder import ladder, rungs_of
+from misdetect.studies.attack.ladder import STRONG, UNCHECKED, ladder, rungs_of
 from misdetect.studies.attack.plan import CLEAN, FGSM, NOISE, TRANSFER, from_afar, main_attacks, rungs
 from misdetect.studies.attack.results import Boxes, Objects, Results
 from misdetect.studies.attack.rows import REPORTED, VANILLA
@@ -219,8 +219,15 @@ def _notes(run: Run, results: Results, how: AttackSettings) -> list[str]:
 
 
 def sentences(document: Document) -> list[str]:
-    """What was found, the most important first."""
-    return [*document["verdict"]["says"], *document["notes"]]
+    """What was found, the most important first: that the attack means nothing, or else what it did."""
+    strength, *effects = document["verdict"]["says"]
+    if effects and document["verdict"]["attack"] == STRONG:
+        effects = [*effects, strength]
+    elif effects and document["verdict"]["attack"] == UNCHECKED:  # a number that may be too good is not told alone
+        effects = [f"{effects[0]} {strength}", *effects[1:]]
+    else:
+        effects = [strength, *effects]
+    return [*effects, *document["notes"]]
 
 
 def numbers(document: Document) -> dict[str, Headline]:
