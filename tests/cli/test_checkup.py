@@ -101,32 +101,6 @@ def test_the_worst_finding_names_the_planted_fault(fault, data, study, says):
     assert up.report.read_text().index(html.escape(first["sentence"])) > 0
 
 
-def test_what_follows_from_another_finding_does_not_come_before_it():
-    """Boxes that fit badly since better ones are suppressed; a cap that doctor suspects, and what it can have cost."""
-    explain = {
-        "objects": 100,
-        "mechanisms": {"calibration": 30, "background": 5},
-        "reasons": {"calibration": {"suppressed": 28, "cap": 2}},
-        "intervals": {"rates": {"calibration": [0.2, 0.4], "background": [0.02, 0.1]}},
-        "sankey": [["Loc", "calibration", 28], ["Loc", "background", 1], ["Miss", "background", 4]],
-        "slices": [],
-    }
-    score = {"tide": {"Loc": 60.0, "Bkg": 20.0}, "intervals": {"tide": {"Loc": [50.0, 70.0], "Bkg": [10.0, 30.0]}}}
-    doctor = {"findings": [{"change": "a cap cuts", "kind": "cap", "before": 0.4, "after": None, "fix": "raise it"}]}
-    harm = {"object": 70.0, "difference": 70.0, "intervals": {"difference": [50.0, 90.0]}}
-    scan = {"harm": harm, "mechanisms": {"uncovered": {"calibration": 9, "background": 1}}}
-    assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["explain", "scan", "explain"]
-    scan["mechanisms"]["uncovered"]["background"] = 99
-    assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["scan", "explain", "explain"]
-    found = findings({"doctor": doctor, "score": score, "explain": explain})
-    told = [(each["kind"], pytest.approx(each["value"])) for each in found]
-    assert told == [("calibration", 0.3), ("Loc", 0.6), ("Bkg", 0.2), ("background", 0.05), ("cap", 0.02)]
-    assert "a worse one suppressed it" in found[0]["sentence"]
-    dark = explain | {"mechanisms": {"unknown": 35}, "reasons": {"calibration": {}}, "sankey": [["Loc", "unknown", 35]]}
-    found = findings({"doctor": doctor, "score": score, "explain": dark})
-    assert [(each["kind"], each["value"]) for each in found] == [("Loc", 0.6), ("cap", 0.35), ("Bkg", 0.2)]
-
-
 def test_findings_are_in_the_order_of_what_is_at_stake():
     tide = {"Cls": 2.0, "Loc": 30.0, "Both": 0.2, "Dupe": 0.0, "Bkg": 5.0}
     ends = {"tide": {name: [0.5 * points, 2 * points] for name, points in tide.items()}}

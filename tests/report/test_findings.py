@@ -174,3 +174,82 @@ def test_breaks_weigh_at_most_all_and_without_an_interval_nothing():
     assert found["value"] == 1.0
     assert found["sentence"].endswith("1500 per 1,000 questions.")
     assert findings({"fuzz": document | {"intervals": {}}}) == []
+
+
+def test_what_follows_from_another_finding_does_not_come_before_it():
+    """Boxes that fit badly since better ones are suppressed; a cap that doctor suspects, and what it can have cost."""
+    explain = {
+        "objects": 100,
+        "mechanisms": {"calibration": 30, "background": 5},
+        "reasons": {"calibration": {"suppressed": 28, "cap": 2}},
+        "intervals": {"rates": {"calibration": [0.2, 0.4], "background": [0.02, 0.1]}},
+        "sankey": [["Loc", "calibration", 28], ["Loc", "background", 1], ["Miss", "background", 4]],
+        "slices": [],
+    }
+    score = {"tide": {"Loc": 60.0, "Bkg": 20.0}, "intervals": {"tide": {"Loc": [50.0, 70.0], "Bkg": [10.0, 30.0]}}}
+    doctor = {"findings": [{"change": "a cap cuts", "kind": "cap", "before": 0.4, "after": None, "fix": "raise it"}]}
+    harm = {"object": 70.0, "difference": 70.0, "intervals": {"difference": [50.0, 90.0]}}
+    scan = {"harm": harm, "mechanisms": {"uncovered": {"calibration": 9, "background": 1}}}
+    assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["explain", "scan", "explain"]
+    scan["mechanisms"]["uncovered"]["background"] = 99
+    assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["scan", "explain", "explain"]
+    found = findings({"doctor": doctor, "score": score, "explain": explain})
+    told = [(each["kind"], pytest.approx(each["value"])) for each in found]
+    assert told == [("calibration", 0.3), ("Loc", 0.6), ("Bkg", 0.2), ("background", 0.05), ("cap", 0.02)]
+    assert "a worse one suppressed it" in found[0]["sentence"]
+    dark = explain | {"mechanisms": {"unknown": 35}, "reasons": {"calibration": {}}, "sankey": [["Loc", "unknown", 35]]}
+    found = findings({"doctor": doctor, "score": score, "explain": dark})
+    assert [(each["kind"], each["value"]) for each in found] == [("Loc", 0.6), ("cap", 0.35), ("Bkg", 0.2)]
+
+
+def explained(**more):
+    return {
+        "objects": 200,
+        "mechanisms": {"calibration": 20},
+        "reasons": {"calibration": {"suppressed": 10, "cap": 10}},
+        "intervals": {"rates": {"calibration": [0.09, 0.11]}},
+        "slices": [{"mechanism": "calibration", "certain": True, "attribute": "size", "value": "small", "rate": 0.5,
+                    "rate_outside": 0.02}],
+        **more,
+    }  # fmt: skip
+
+
+def test_a_reason_is_named_where_it_stands_for_more_than_half():
+    (found,) = findings({"explain": explained()})
+    assert "a right box was there and lost" in found["sentence"]
+    (found,) = findings({"explain": explained(reasons={"calibration": {"suppressed": 9, "cap": 11}})})
+    assert "the cap on detections cut it off" in found["sentence"]
+
+
+def test_shares_are_told_as_finely_as_they_are_known():
+    (found,) = findings({"explain": explained()})
+    assert found["sentence"].startswith("10.0 % (9 to 11) of the objects are missed")
+    assert found["sentence"].endswith("(20 of 200). Most often: size small (50 % against 2 %).")
+    (found,) = findings({"explain": explained(intervals={"rates": {"calibration": [0.095, 0.105]}})})
+    assert found["sentence"].startswith("10.0 % (9.5 to 10.5) of")
+
+
+@pytest.mark.parametrize(
+    ("causes", "says"),
+    [
+        ({"context": {"interval": [0.51, 0.9]}}, " Most hang on the parts around them."),
+        ({"context": {"interval": [0.5, 0.9]}}, ""),
+        ({"context": {"interval": None}}, ""),
+        ({"other": {"interval": [0.9, 1.0]}}, ""),
+    ],
+)
+def test_what_hallucinations_hang_on_is_said_where_it_is_certain(causes, says):
+    (found,) = findings({"verify": verify(0.56) | {"causes": causes}})
+    assert found["sentence"].endswith(f"are reported as present.{says}")
+
+
+def test_a_limit_that_is_only_suspected_costs_what_it_can_have_cost():
+    doctor = {"findings": [{"change": "a cap cuts", "kind": "cap", "before": 0.4, "after": None, "fix": "raise it"}]}
+    worth = {each["kind"]: each["value"] for each in findings({"doctor": doctor, "explain": explained()})}
+    assert worth["cap"] == pytest.approx(10 / 200)
+    worth = {each["kind"]: each["value"] for each in findings({"doctor": doctor})}
+    assert worth["cap"] == 1.0
+    none = explained(objects=0)
+    assert [each["value"] for each in findings({"doctor": doctor, "explain": none})] == [1.0]
+    nothing = explained(reasons={"calibration": {}}, mechanisms={})
+    assert [each["value"] for each in findings({"doctor": doctor, "explain": nothing})] == [0.01]
