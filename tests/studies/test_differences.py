@@ -13,6 +13,7 @@ from verify_toys import data as parts
 
 import misdetect as md
 from misdetect.boxes import iou
+from misdetect.data.memory import from_pairs
 
 ROOMS = "rooms:val,size=96,count=8"
 CONFIDENCE, SEED = 0.8, 3
@@ -350,3 +351,27 @@ def test_failures_are_fixed_new_or_common(which, request, tmp_path):
     if not extras and not more:
         assert [found[word] for word in ("fixed", "new", "common")] == [len(fixed), len(new), len(common)]
         assert found["unknown"] == len((bad ^ other) - both)
+
+
+def told(extras, limit, out):
+    """Scores of a detector that finds the one object of each of four images, and those ``extras`` by image."""
+    pairs = [(np.full((60, 60, 3), 20 * i, np.uint8), {"boxes": [[5, 5, 20, 20]], "labels": [0]}) for i in range(4)]
+
+    def detect(images):
+        boxes = [[[5, 5, 20, 20], *extras.get(int(image[0, 0, 0]) // 20, ())] for image in images]
+        return [(each, [0.9] + [0.8] * (len(each) - 1), [0] * len(each)) for each in boxes]
+
+    found = md.detect(md.load_detector(detect, names=["cup"]), from_pairs(pairs, ["cup"]), out=out / "detect")
+    return md.score(found, from_pairs(pairs, ["cup"]), limit=limit, out=out / "score")
+
+
+def test_extra_detections_are_fixed_new_common_or_unknown(tmp_path):
+    """Those that overlap are one; of an image that the other run did not look at nothing is known."""
+    here, there = [30, 30, 50, 50], [31, 31, 51, 51]
+    first = told({0: [here, there], 1: [here]}, 3, tmp_path / "a")
+    second = told({1: [there], 2: [here], 3: [here]}, 4, tmp_path / "b")
+    (found,) = md.compare(first, second).document["failures"]
+    assert [found[word] for word in ("fixed", "new", "common", "unknown")] == [1, 1, 1, 1]
+    assert [len({each["image"] for each in found["listed"][word]}) for word in ("fixed", "new", "common")] == [1, 1, 1]
+    (found,) = md.compare(first, told({}, 3, tmp_path / "c")).document["failures"]
+    assert [found[word] for word in ("fixed", "new", "common", "unknown")] == [2, 0, 0, 0]
