@@ -1,0 +1,139 @@
+"""``Desk``: one detector, many who ask, and of each asker only the newest question waits.
+
+Whoever drags an object over a photo asks faster than a detector answers. A question that is still waiting when its
+asker has a newer one is dropped and never reaches the detector; one that the detector is at is finished. Different
+askers take turns. Behind the desk is the engine's pump, in a thread of its own for as long as the desk is open: a
+thread that is new to torch costs as much as an image.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Any
+
+from misdetect.engine import joint_budget
+from misdetect.engine.backend import Asking
+from misdetect.engine.requests import Case, Request, Steps
+from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError
+
+_MOST = 64
+"""Askers that may wait at a time."""
+
+
+class Dropped(Exception):
+    """A newer question of the same asker took this one's place."""
+
+
+class Overrun(MisdetectError):
+    """More askers wait than the desk lets in. Try again when some have their answers."""
+
+    kind = "overrun"
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """Some questions, then their ``answers`` or the ``error``."""
+
+    requests: Sequence[Request]
+    answers: list[Any] | None = None
+    error: Exception | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.answers is not None or self.error is not None
+
+
+@dataclass(eq=False)
+class _Questions:
+    """The study behind the desk: a case is a ticket, its rows are nobody's."""
+
+    name: str = "playground"
+    schema: Any = None
+    data: Any = None
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def __len__(self) -> int:
+        return 0
+
+    def cases(self) -> Iterable[Case]:
+        return ()
+
+    def run(self, case: Case) -> Steps:
+        ticket: _Ticket = case.content
+        ticket.answers = yield list(ticket.requests)
+        return []
+
+
+@dataclass(eq=False)
+class Desk:
+    """Asks ``detector``. Predictions are remembered while it is open, and kept nowhere."""
+
+    detector: Any
+    _waiting: dict[str, _Ticket] = field(default_factory=dict)
+    _changed: Condition = field(default_factory=Condition)
+    _thread: Thread | None = None
+    _closed: str = ""
+
+    def ask(self, asker: str, requests: Sequence[Request]) -> list[Any]:
+        """The answers to ``requests``, when it is their turn; ``Dropped`` where ``asker`` asks something newer before
+        that, a ``DetectorFailed`` or ``BadImage`` where there is none."""
+        ticket = _Ticket(requests)
+        with self._changed:
+            older = self._waiting.pop(asker, None)
+            if older is not None:
+                older.error = Dropped()
+            if len(self._waiting) >= _MOST:
+                raise Overrun(f"{_MOST} others wait for this detector; try again later.")
+            self._waiting[asker] = ticket
+            if self._thread is None and not self._closed:
+                self._thread = Thread(target=self._work, name="desk", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: ticket.settled or self._closed)
+            if ticket.error is not None:
+                raise ticket.error
+            if ticket.answers is None:
+                raise BadData(self._closed)
+            return ticket.answers
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._close("the playground is closed.")
+
+    def _close(self, why: str) -> None:
+        with self._changed:
+            self._closed = self._closed or why
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def next(self, block: bool) -> Case | None:
+        """For the pump: the ticket that has waited longest. None while another is under way, so that what is asked next
+        is chosen when the detector is free and not before."""
+        if not block:
+            return None
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if self._closed:
+                raise StopIteration
+            asker = next(iter(self._waiting))
+            return Case(0, asker, self._waiting.pop(asker))
+
+    def _work(self) -> None:
+        """Answer tickets until the desk is closed or the detector's own budget is spent."""
+        try:
+            asking = Asking(cached=False, budget=joint_budget(None, self.detector, None))
+            for finished in asking.pump(self.detector, _Questions()).run(self):
+                with self._changed:
+                    if finished.error is not None:
+                        finished.case.content.error = _fault(finished.error)
+                    self._changed.notify_all()
+            self._close("the detector's own budget is spent; nothing was asked.")
+        except Exception as error:  # of this program: whoever waits is told rather than left waiting
+            self._close(f"asking the detector ended with {type(error).__name__}: {error}")
+
+
+def _fault(error: str) -> MisdetectError:
+    kind, _, told = error.partition(": ")
+    return (BadImage if kind in BadImage.kinds() else DetectorFailed)(told)
