@@ -1,12 +1,13 @@
 """The inside of a detector around an inserted object, as a page shows it: candidates, who suppressed whom, and what
 became of the originals that were lost. The chain of suppressions is scan's."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, intersection, iou, sides
+from misdetect.boxes import Bools, Floats, Ints, iou, sides
 from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.detections import Detections
 from misdetect.metrics.transplant import KEPT, LOST
@@ -14,6 +15,8 @@ from misdetect.studies.scan.suppression import explain_losses
 
 _MOST = 40
 """Candidates shown, the best first; their suppressors come on top."""
+_FEW = 4
+"""Of what one box suppressed, so many are shown."""
 _LEAST = 0.05
 """Lowest score of a candidate that is shown."""
 _AROUND = 0.5
@@ -79,9 +82,17 @@ def _candidates(inside: Candidates, near: Floats, names: Sequence[str]) -> list[
 
 
 def _shown(boxes: Floats, scores: Floats, by: Ints, near: Floats) -> list[int]:
-    """The rows that are shown, the best first, and then those that suppressed any of them (kept pairs come first)."""
-    good = np.flatnonzero((scores >= _LEAST) & (intersection(boxes, near) > 0).any(axis=1))
-    best = good[np.argsort(-scores[good], kind="stable")][:_MOST].tolist()
+    """The rows that are shown, the best first, and then those that suppressed any of them: what has its centre near,
+    and of what one box suppressed only the best few (kept pairs come first)."""
+    centres = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2
+    inside: Bools = np.all((centres >= near[:, :2]) & (centres <= near[:, 2:]), axis=2).any(axis=1)
+    good = np.flatnonzero((scores >= _LEAST) & inside)
+    few: Counter[int] = Counter()
+    best: list[int] = []
+    for row in good[np.argsort(-scores[good], kind="stable")].tolist():
+        few[int(by[row])] += by[row] >= 0
+        if few[int(by[row])] <= _FEW and len(best) < _MOST:
+            best.append(row)
     return list(dict.fromkeys([*best, *(int(by[row]) for row in best if by[row] >= 0)]))
 
 

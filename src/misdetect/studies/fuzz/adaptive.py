@@ -388,7 +388,7 @@ def _nearby(target: Target, generator: np.random.Generator) -> list[Insertion]:
 
 
 def _placed(background: Background, offers: Sequence[Offer], corners: Ints, beside: Ints) -> list[Insertion]:
-    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` ``beside`` detections ``[N]`` (-1: none), those that may lie there."""
+    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` ``beside`` detections ``[N]`` (-1: none) that may lie there."""
     sizes = np.array([offer.size for offer in offers], dtype=np.int64).reshape(-1, 2)
     boxes = np.concatenate([corners, corners + sizes], axis=1).astype(np.float64)
     allowed = free(boxes, background.firm, background.width, background.height)
