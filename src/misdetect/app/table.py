@@ -67,7 +67,7 @@ class Table:
         opened = Opened(data)
         if not len(opened.data):
             raise BadData(f"{opened.data.spec} has no images.")
-        own = build_pool(opened.data) if pool is None else load_pool(pool)
+        own = load_pool(pool if pool is not None else own_pool(opened.data))
         self.how = FuzzSettings(reach=WIDEST, relocate=False, shrink=False)
         shown, _ = showing_faint(detector, self.how.faint)
         self.detector = one_at_a_time(shown)
@@ -204,6 +204,11 @@ class Table:
     def close(self) -> None:
         """Answer nobody any more."""
         self.desk.close()
+
+
+def own_pool(data: Dataset) -> str | Pool:
+    """The objects of ``data`` itself; of all its images, as a campaign has it, if its spec says which these are."""
+    return data.spec if data.part is None and data.spec != "memory:" else build_pool(data)
 
 
 def one_at_a_time(detector: Detector) -> Detector:

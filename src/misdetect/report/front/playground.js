@@ -157,6 +157,7 @@ export class Playground extends HTMLElement {
       for (const name of ["x", "y", "width", "height"]) edit[name] = number(name, null);
       if (this.edit && JSON.stringify({ ...this.edit, ...edit }) === JSON.stringify(this.edit)) return;  // written by this page
       const turn = ++this.#turn;
+      delete this.dataset.settled;
       this.#stop();
       if (this.photo?.number !== photo) {
         const found = await json(`photo/${photo}?client=${this.client}`);
@@ -208,8 +209,8 @@ export class Playground extends HTMLElement {
     const picture = this.#picture(`object/${edit.object}`, { flip: edit.flip });
     this.stage.lay({ ...edit }, picture, thing.label);
     this.caption.textContent = `${thing.label} on ${this.photo.id}, ${edit.width} × ${edit.height} pixels at ${edit.x}, ${edit.y}`;
-    const power = 100 * Math.log10(edit.width / thing.width);
-    this.size.input.value = String(Math.round(power));
+    const power = Number(this.size.input.value);
+    if (Math.round(thing.width * 10 ** (power / 100)) !== edit.width) this.size.input.value = String(Math.round(100 * Math.log10(edit.width / thing.width)));
     this.size.value.textContent = `${Math.round((100 * edit.width) / thing.width)} %`;
     this.opacity.input.value = String(Math.round(100 * edit.opacity));
     this.opacity.value.textContent = `${Math.round(100 * edit.opacity)} %`;
@@ -230,6 +231,7 @@ export class Playground extends HTMLElement {
   /** Ask now, or when the last question is old enough. */
   #soon() {
     this.#turn += 1;
+    delete this.dataset.settled;
     if (this.#timer !== null) return;
     const wait = Math.max(0, this.#last + EVERY - performance.now());
     this.#timer = setTimeout(() => {
@@ -262,7 +264,7 @@ export class Playground extends HTMLElement {
     this.control.draw(control.boxes);
     this.control.classList.remove("waits");
     this.changes.replaceChildren(listOf(found.changes, control.changes), el("p", { class: "small" }, `With the control: ${summary(control.changes)}`));
-    this.dataset.settled = String(turn);
+    this.dataset.settled = "yes";
   }
 
   /** Do `work`; a sentence says what went wrong, and the page stays as it is. */

@@ -31,6 +31,7 @@ export class Stage extends HTMLElement {
     this.object.addEventListener("keydown", (event) => this.#key(event));
     this.object.addEventListener("pointerdown", (event) => this.#take(event, "move"));
     this.grip.addEventListener("pointerdown", (event) => this.#take(event, "resize"));
+    this.picture.addEventListener("touchstart", (event) => { if (event.target.closest(".object, .grip")) event.preventDefault(); }, { passive: false });  // the page stays
     this.image.addEventListener("click", (event) => this.#place(event));
     for (const node of [this.object, this.grip]) {
       node.addEventListener("pointermove", (event) => this.#drag(event));
