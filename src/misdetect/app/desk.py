@@ -7,6 +7,7 @@ thread that is new to torch costs as much as an image.
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
@@ -32,15 +33,10 @@ class Overrun(MisdetectError):
 
 @dataclass(eq=False)
 class _Ticket:
-    """Some questions, then their ``answers`` or the ``error``."""
+    """Some questions, and where their ``answers`` or the error will be."""
 
     requests: Sequence[Request]
-    answers: list[Any] | None = None
-    error: Exception | None = None
-
-    @property
-    def settled(self) -> bool:
-        return self.answers is not None or self.error is not None
+    answers: "Future[list[Any]]" = field(default_factory=Future)
 
 
 @dataclass(eq=False)
@@ -62,7 +58,7 @@ class _Questions:
 
     def run(self, case: Case) -> Steps:
         ticket: _Ticket = case.content
-        ticket.answers = yield list(ticket.requests)
+        ticket.answers.set_result((yield list(ticket.requests)))
         return []
 
 
@@ -74,29 +70,31 @@ class Desk:
     _waiting: dict[str, _Ticket] = field(default_factory=dict)
     _changed: Condition = field(default_factory=Condition)
     _thread: Thread | None = None
+    _under_way: _Ticket | None = None
     _closed: str = ""
 
     def ask(self, asker: str, requests: Sequence[Request]) -> list[Any]:
         """The answers to ``requests``, when it is their turn; ``Dropped`` where ``asker`` asks something newer before
         that, a ``DetectorFailed`` or ``BadImage`` where there is none."""
+        return self.asked(asker, requests).result()
+
+    def asked(self, asker: str, requests: Sequence[Request]) -> "Future[list[Any]]":
+        """The same, for who does not want to wait here."""
         ticket = _Ticket(requests)
         with self._changed:
+            if self._closed:
+                raise BadData(self._closed)
             older = self._waiting.pop(asker, None)
             if older is not None:
-                older.error = Dropped()
+                older.answers.set_exception(Dropped())
             if len(self._waiting) >= _MOST:
                 raise Overrun(f"{_MOST} others wait for this detector; try again later.")
             self._waiting[asker] = ticket
-            if self._thread is None and not self._closed:
+            if self._thread is None:
                 self._thread = Thread(target=self._work, name="desk", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-            self._changed.wait_for(lambda: ticket.settled or self._closed)
-            if ticket.error is not None:
-                raise ticket.error
-            if ticket.answers is None:
-                raise BadData(self._closed)
-            return ticket.answers
+        return ticket.answers
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -105,8 +103,12 @@ class Desk:
     def _close(self, why: str) -> None:
         with self._changed:
             self._closed = self._closed or why
+            left = [*self._waiting.values(), *([self._under_way] if self._under_way else [])]
             self._waiting.clear()
             self._changed.notify_all()
+        for ticket in left:
+            if not ticket.answers.done():
+                ticket.answers.set_exception(BadData(self._closed))
 
     def next(self, block: bool) -> Case | None:
         """For the pump: the ticket that has waited longest. None while another is under way, so that what is asked next
@@ -118,17 +120,16 @@ class Desk:
             if self._closed:
                 raise StopIteration
             asker = next(iter(self._waiting))
-            return Case(0, asker, self._waiting.pop(asker))
+            self._under_way = self._waiting.pop(asker)
+            return Case(0, asker, self._under_way)
 
     def _work(self) -> None:
         """Answer tickets until the desk is closed or the detector's own budget is spent."""
         try:
-            asking = Asking(cached=False, budget=joint_budget(None, self.detector, None))
+            asking = Asking(cached=False, budget=joint_budget(None, self.detector, None), inline=True)
             for finished in asking.pump(self.detector, _Questions()).run(self):
-                with self._changed:
-                    if finished.error is not None:
-                        finished.case.content.error = _fault(finished.error)
-                    self._changed.notify_all()
+                if finished.error is not None:
+                    finished.case.content.answers.set_exception(_fault(finished.error))
             self._close("the detector's own budget is spent; nothing was asked.")
         except Exception as error:  # of this program: whoever waits is told rather than left waiting
             self._close(f"asking the detector ended with {type(error).__name__}: {error}")

@@ -57,6 +57,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (MisdetectError, 400),
     (OSError, 500),
 )
+_EXPECTED = (MisdetectError, OSError, Dropped)
 _NUMBERS = ("photo", "object", "x", "y", "width", "height")
 Work = Callable[[str, Insertion], Any]
 
@@ -79,7 +80,6 @@ class Playground:
         """Everything under ``/playground``."""
         api, picture = "/playground/api", "/playground/picture"
         asked: dict[str, Work] = {
-            "ask": self.table.answer,
             "control": lambda client, edit: self.table.answer(client, edit, control=True),
             "inside": self.table.inside,
             "save": self._save,
@@ -91,6 +91,7 @@ class Playground:
             Route(f"{api}/objects", _json(self._objects)),
             Route(f"{api}/photo/{{number:int}}", _json(self._photo)),
             *(Route(f"{api}/{name}", _posted(self.table, work), methods=["POST"]) for name, work in asked.items()),
+            Route(f"{api}/ask", self._ask, methods=["POST"]),
             Route(f"{api}/search", self._search, methods=["POST"]),
             Route(f"{picture}/photo/{{number:int}}", _drawn(self._photo_picture)),
             Route(f"{picture}/thumb/{{number:int}}", _drawn(self._thumb)),
@@ -182,6 +183,13 @@ class Playground:
             raise BadArray("nothing changes here, so there is nothing to save.")
         return self._kept.add(seen, row)
 
+    async def _ask(self, request: Request) -> Response:
+        body = await request.body()
+        try:
+            return JSONResponse(await self.table.answer_soon(*_read(self.table, body)))
+        except _EXPECTED as error:
+            return _failed(error)
+
     async def _search(self, request: Request) -> Response:
         """A line of JSON for every place tried, as it is tried. Whoever goes away ends it."""
         try:
@@ -246,13 +254,13 @@ def _drawn(work: Callable[[Request], Response]) -> Endpoint:
 def _answered(work: Callable[[], Response]) -> Response:
     try:
         return work()
-    except Dropped:
-        return JSONResponse({"stale": True})
-    except (MisdetectError, OSError) as error:
+    except _EXPECTED as error:
         return _failed(error)
 
 
 def _failed(error: Exception) -> Response:
+    if isinstance(error, Dropped):
+        return JSONResponse({"stale": True})
     return JSONResponse({"error": str(error)}, next(status for kind, status in _STATUS if isinstance(error, kind)))
 
 
