@@ -163,6 +163,7 @@ def test_detections_change_while_an_object_is_dragged(tab, shy, web):
     assert tab.complaints == []
 
 
+@pytest.mark.heavy
 def test_lines_tell_what_became_of_a_box(tab, shy):
     spot = lossy_spot(shy)
     tab.drag(spot["x"] - tab.edit["x"], spot["y"] - tab.edit["y"])
@@ -189,6 +190,7 @@ def test_the_corner_resizes_and_nothing_leaves_the_photo(tab):
     assert tab.complaints == []
 
 
+@pytest.mark.heavy
 def test_size_opacity_and_mirror(tab, shy):
     page = tab.page
     page.get_by_label("Size", exact=True).focus()
@@ -226,6 +228,7 @@ def test_the_keyboard_does_all_of_it(tab):
     assert tab.edit["width"] == 17
 
 
+@pytest.mark.heavy
 def test_a_click_puts_the_object_there(tab):
     box = tab.page.locator(".work .below").bounding_box()
     tab.page.mouse.click(box["x"] + 0.7 * box["width"], box["y"] + 0.6 * box["height"])
