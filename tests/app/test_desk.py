@@ -93,6 +93,32 @@ def test_askers_take_turns_in_the_order_they_came(desk, held, people):
     assert held.seen == [1, 2, 3, 4]
 
 
+def test_what_comes_late_is_not_newer(desk, held, people):
+    first = people.submit(desk.ask, "a", question(1), 1)
+    assert held.began.wait(20)
+    newest = people.submit(desk.ask, "a", question(3), 3)
+    waits(desk, "a")
+    with pytest.raises(Dropped):
+        desk.ask("a", question(2), 2)
+    held.go.set()
+    assert (score(first.result(20)), score(newest.result(20))) == (1, 3)
+    assert held.seen == [1, 3]
+
+
+def test_whoever_asks_often_keeps_its_place(desk, held, people):
+    first = people.submit(desk.ask, "a", question(1))
+    assert held.began.wait(20)
+    dropped = people.submit(desk.ask, "b", question(2))
+    waits(desk, "b")
+    other = people.submit(desk.ask, "c", question(3))
+    waits(desk, "c")
+    newest = people.submit(desk.ask, "b", question(4))
+    assert isinstance(dropped.exception(20), Dropped)
+    held.go.set()
+    assert [score(each.result(20)) for each in (first, newest, other)] == [1, 4, 3]
+    assert held.seen == [1, 4, 3]
+
+
 def test_a_detector_that_fails_costs_its_own_question_only(desk, held):
     held.go.set()
     with pytest.raises(DetectorFailed, match="RuntimeError: thirteen"):
@@ -116,6 +142,17 @@ def test_whoever_waits_is_told_when_it_closes(desk, held, people):
     held.go.set()
     with pytest.raises(BadData, match="closed"):
         desk.ask("c", question(3))
+
+
+def test_whoever_goes_away_is_not_asked_for(desk, held, people):
+    first = people.submit(desk.ask, "a", question(1))
+    assert held.began.wait(20)
+    gone = desk.asked("b", question(2))
+    assert gone.cancel()
+    held.go.set()
+    assert score(first.result(20)) == 1
+    assert score(desk.ask("c", question(3))) == 3
+    assert held.seen == [1, 3]
 
 
 def test_a_budget_of_the_detector_ends_it(held):

@@ -372,6 +372,29 @@ def test_stale_questions_are_dropped_and_not_queued(contexts):
         assert tab.complaints == []
 
 
+def test_a_search_can_be_stopped(contexts):
+    """One that would go on for 80 questions."""
+    shown = []
+
+    def detect(images):
+        shown.extend(images)
+        sleep(0.05)
+        return [([[90, 90, 120, 120]], [0.9], [0])] * len(images)
+
+    with served(Playground(load_detector(detect, names=["cup"]), DATA)) as web:
+        tab = Tab(contexts(), web).settle()
+        tab.page.get_by_role("button", name="Find a failure").click()
+        tab.page.wait_for_selector(".tried", state="attached")
+        tab.page.get_by_role("button", name="Stop").click()
+        tab.page.get_by_role("button", name="Find a failure").wait_for()
+        assert tab.page.locator(".progress").inner_text() == "Stopped."
+        tab.page.wait_for_timeout(500)
+        asked = len(shown)
+        tab.page.wait_for_timeout(500)
+        assert len(shown) == asked < 80
+        assert tab.complaints == []
+
+
 def test_a_detector_that_fails_is_a_sentence_on_the_page(contexts):
     broken = Event()
 

@@ -33,10 +33,16 @@ class Overrun(MisdetectError):
 
 @dataclass(eq=False)
 class _Ticket:
-    """Some questions, and where their ``answers`` or the error will be."""
+    """Some questions, which ``turn`` of their asker they are of, and where their ``answers`` or the error will be."""
 
     requests: Sequence[Request]
+    turn: int
     answers: "Future[list[Any]]" = field(default_factory=Future)
+
+    def fail(self, error: Exception) -> None:
+        """Tell whoever asked, unless they know already, or have gone."""
+        if not self.answers.done():
+            self.answers.set_exception(error)
 
 
 @dataclass(eq=False)
@@ -58,7 +64,9 @@ class _Questions:
 
     def run(self, case: Case) -> Steps:
         ticket: _Ticket = case.content
-        ticket.answers.set_result((yield list(ticket.requests)))
+        found = yield list(ticket.requests)
+        if not ticket.answers.done():  # as it is where the desk was closed meanwhile
+            ticket.answers.set_result(found)
         return []
 
 
@@ -73,23 +81,26 @@ class Desk:
     _under_way: _Ticket | None = None
     _closed: str = ""
 
-    def ask(self, asker: str, requests: Sequence[Request]) -> list[Any]:
+    def ask(self, asker: str, requests: Sequence[Request], turn: int = 0) -> list[Any]:
         """The answers to ``requests``, when it is their turn; ``Dropped`` where ``asker`` asks something newer before
-        that, a ``DetectorFailed`` or ``BadImage`` where there is none."""
-        return self.asked(asker, requests).result()
+        that, a ``DetectorFailed`` or ``BadImage`` where there is none. ``turn``: what comes late, after something of a
+        later turn, is not newer for that."""
+        return self.asked(asker, requests, turn).result()
 
-    def asked(self, asker: str, requests: Sequence[Request]) -> "Future[list[Any]]":
+    def asked(self, asker: str, requests: Sequence[Request], turn: int = 0) -> "Future[list[Any]]":
         """The same, for who does not want to wait here."""
-        ticket = _Ticket(requests)
+        ticket = _Ticket(requests, turn)
         with self._changed:
             if self._closed:
                 raise BadData(self._closed)
-            older = self._waiting.pop(asker, None)
-            if older is not None:
-                older.answers.set_exception(Dropped())
-            if len(self._waiting) >= _MOST:
+            older = self._waiting.get(asker)
+            if older is not None and older.turn > turn:
+                raise Dropped
+            if older is None and len(self._waiting) >= _MOST:
                 raise Overrun(f"{_MOST} others wait for this detector; try again later.")
-            self._waiting[asker] = ticket
+            self._waiting[asker] = ticket  # in the place of the older one: whoever asks often waits no longer
+            if older is not None:
+                older.fail(Dropped())
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="desk", daemon=True)
                 self._thread.start()
@@ -107,8 +118,7 @@ class Desk:
             self._waiting.clear()
             self._changed.notify_all()
         for ticket in left:
-            if not ticket.answers.done():
-                ticket.answers.set_exception(BadData(self._closed))
+            ticket.fail(BadData(self._closed))
 
     def next(self, block: bool) -> Case | None:
         """For the pump: the ticket that has waited longest. None while another is under way, so that what is asked next
@@ -116,12 +126,14 @@ class Desk:
         if not block:
             return None
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            if self._closed:
-                raise StopIteration
-            asker = next(iter(self._waiting))
-            self._under_way = self._waiting.pop(asker)
-            return Case(0, asker, self._under_way)
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    raise StopIteration
+                asker = next(iter(self._waiting))
+                self._under_way = ticket = self._waiting.pop(asker)
+                if ticket.answers.set_running_or_notify_cancel():  # else whoever asked has gone
+                    return Case(0, asker, ticket)
 
     def _work(self) -> None:
         """Answer tickets until the desk is closed or the detector's own budget is spent."""
@@ -129,7 +141,7 @@ class Desk:
             asking = Asking(cached=False, budget=joint_budget(None, self.detector, None), inline=True)
             for finished in asking.pump(self.detector, _Questions()).run(self):
                 if finished.error is not None:
-                    finished.case.content.answers.set_exception(_fault(finished.error))
+                    finished.case.content.fail(_fault(finished.error))
             self._close("the detector's own budget is spent; nothing was asked.")
         except Exception as error:  # of this program: whoever waits is told rather than left waiting
             self._close(f"asking the detector ended with {type(error).__name__}: {error}")

@@ -3,6 +3,7 @@ it like any other. Each case is the row that fuzz would have written, null contr
 
 import shlex
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,11 +28,7 @@ class Kept:
         """Keep ``row``, an insertion into the photo that was ``seen``, once. The ``case``, and the command that asks
         about it again (``replay``)."""
         with self._lock:
-            table = self._table
-            if table.data.spec == "memory:" or table.data.part is not None:
-                raise BadData("the photos were chosen in Python and cannot be found again from a run alone.")
-            study = FuzzStudy(table.opened, table.pool, table.detector.names, table.how)
-            run = start_run(study, table.detector, self.folder)
+            run = start_run(self._study, self._table.detector, self.folder)
             try:
                 name = self._name(run, row) or self._write(run, seen, row)
             finally:
@@ -39,6 +36,14 @@ class Kept:
             keep_document(Run.open(self.folder))
         command = shlex.join(["misdetect", "replay", str(self.folder), name])
         return {"case": name, "run": str(self.folder), "replay": command}
+
+    @cached_property
+    def _study(self) -> FuzzStudy:
+        """The campaign that cases are kept as."""
+        table = self._table
+        if table.data.spec == "memory:" or table.data.part is not None:
+            raise BadData("the photos were chosen in Python and cannot be found again from a run alone.")
+        return FuzzStudy(table.opened, table.pool, table.detector.names, table.how)
 
     def _name(self, run: Run, row: Mapping[str, Any]) -> str | None:
         """What the case of ``row`` is called, if it is there already."""

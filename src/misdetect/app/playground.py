@@ -59,7 +59,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )
 _EXPECTED = (MisdetectError, OSError, Dropped)
 _NUMBERS = ("photo", "object", "x", "y", "width", "height")
-Work = Callable[[str, Insertion], Any]
+Work = Callable[[str, Insertion, int], Any]
+"""For a client, its edit, and which turn of the client's it is."""
 
 
 class Playground:
@@ -80,9 +81,9 @@ class Playground:
         """Everything under ``/playground``."""
         api, picture = "/playground/api", "/playground/picture"
         asked: dict[str, Work] = {
-            "control": lambda client, edit: self.table.answer(client, edit, control=True),
-            "inside": self.table.inside,
-            "save": self._save,
+            "control": lambda client, edit, turn: self.table.answer(client, edit, turn, control=True),
+            "inside": lambda client, edit, turn: self.table.inside(f"{client} inside", edit),
+            "save": lambda client, edit, turn: self._save(f"{client} saving", edit),
         }
         return [
             Route("/playground", _page),
@@ -193,7 +194,7 @@ class Playground:
     async def _search(self, request: Request) -> Response:
         """A line of JSON for every place tried, as it is tried. Whoever goes away ends it."""
         try:
-            client, edit = _read(self.table, await request.body())
+            client, edit, _ = _read(self.table, await request.body())
         except MisdetectError as error:
             return _failed(error)
         return StreamingResponse(self._lines(client, edit), media_type="application/x-ndjson")
@@ -214,7 +215,7 @@ def _page(request: Request) -> Response:
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>misdetect: playground</title>{style}</head><body>"
+        f'<link rel="icon" href="data:,"><title>misdetect: playground</title>{style}</head><body>'
         "<noscript><p>The playground needs JavaScript, which is switched off here.</p></noscript>"
         '<md-playground></md-playground><script type="module" src="/front/playground.js"></script></body></html>'
     )
@@ -264,15 +265,18 @@ def _failed(error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, next(status for kind, status in _STATUS if isinstance(error, kind)))
 
 
-def _read(table: Table, body: bytes) -> tuple[str, Insertion]:
-    """Who asks, and the edit, from a request's ``body``."""
+def _read(table: Table, body: bytes) -> tuple[str, Insertion, int]:
+    """Who asks, the edit, and which turn of theirs it is, from a request's ``body``."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadArray("the request is no JSON.") from error
     if not isinstance(found, dict) or not isinstance(found.get("edit"), dict):
         raise BadArray("the request has a client and an edit.")
-    return _client(found.get("client")), table.insertion(found["edit"])
+    turn = found.get("turn", 0)
+    if type(turn) is not int:
+        raise BadArray("a turn is a whole number.")
+    return _client(found.get("client")), table.insertion(found["edit"]), turn
 
 
 def _client(name: object) -> str:

@@ -141,7 +141,7 @@ class Table:
         """What is detected on a photo as it is; asked once."""
         known = self._seen.get(photo)
         if known is None:
-            (row,) = self.run(asker, Look(photo, twice=False).steps(self.bench))
+            (row,) = self.run(f"{asker} looking", Look(photo, twice=False).steps(self.bench))
             background = Background.of_row(row, self.how.score, self.bench.classes)
             known = self._seen[photo] = Seen(row, background, shows_flicker([row], self.how.rules))
             for oldest in list(self._seen)[:-_LOOKED_AT]:
@@ -153,19 +153,20 @@ class Table:
         (patch,) = islice(self.bench.controls(insertion), 1)
         return patch if insertion.opacity == 1 else Faded(patch, insertion.opacity)
 
-    def answer(self, asker: str, insertion: Insertion, control: bool = False) -> dict[str, Any]:
-        """What the object (or its null control) changes: the ``boxes`` to draw, and the ``changes``."""
+    def answer(self, asker: str, insertion: Insertion, turn: int = 0, control: bool = False) -> dict[str, Any]:
+        """What the object (or its null control) changes: the ``boxes`` to draw, and the ``changes``. Of an older
+        ``turn`` of the same asker nobody wants to know any more."""
         seen = self.seen(asker, insertion.image)
         picture = self.control(insertion) if control else self.bench.picture(insertion)
-        (found,) = self.desk.ask(asker, [Detect(picture)])
+        (found,) = self.desk.ask(asker, [Detect(picture)], turn)
         return self.told(seen, insertion, found)
 
-    async def answer_soon(self, asker: str, insertion: Insertion) -> dict[str, Any]:
+    async def answer_soon(self, asker: str, insertion: Insertion, turn: int) -> dict[str, Any]:
         """The same of the object, where every millisecond counts: no thread waits for the detector."""
         seen = self._seen.get(insertion.image)
         if seen is None:
             seen = await to_thread(self.seen, asker, insertion.image)
-        (found,) = await wrap_future(self.desk.asked(asker, [Detect(self.bench.picture(insertion))]))
+        (found,) = await wrap_future(self.desk.asked(asker, [Detect(self.bench.picture(insertion))], turn))
         return self.told(seen, insertion, found)
 
     def told(self, seen: Seen, insertion: Insertion, found: Detections) -> dict[str, Any]:

@@ -243,7 +243,7 @@ export class Playground extends HTMLElement {
 
   async #ask(turn, edit) {
     this.classList.add("asking");
-    const found = await json("ask", { client: this.client, edit });
+    const found = await json("ask", { client: this.client, turn, edit });
     if (found.stale || turn <= this.#drawn || edit.photo !== this.edit.photo) return;
     this.#drawn = turn;
     this.trouble.hidden = true;
@@ -258,7 +258,7 @@ export class Playground extends HTMLElement {
     this.classList.remove("asking");
     this.stage.settle(this.#picture("edited", edit));
     history.replaceState(null, "", `#${new URLSearchParams(edit)}`);
-    const control = await json("control", { client: this.client, edit });
+    const control = await json("control", { client: this.client, turn, edit });
     if (control.stale || turn !== this.#turn) return;
     this.control.lay({ ...edit }, this.#picture("control", edit), "null control");
     this.control.draw(control.boxes);
