@@ -176,6 +176,7 @@ def test_lines_tell_what_became_of_a_box(tab, shy):
     assert kept[1] < lost[1], "kept is thin"
 
 
+@pytest.mark.heavy
 def test_the_corner_resizes_and_nothing_leaves_the_photo(tab):
     before = tab.edit
     tab.drag(12, 18, grip=True)
@@ -320,6 +321,7 @@ def test_a_failure_is_found_saved_and_replayed(tab, shy):
     assert found["box"][:2] == [tab.edit["x"], tab.edit["y"]]
 
 
+@pytest.mark.heavy
 def test_the_inside_is_shown_and_taken_away(tab, shy):
     tab.page.get_by_role("button", name="Look inside").click()
     tab.page.wait_for_selector(".look-inside tbody tr")
@@ -372,6 +374,7 @@ def test_stale_questions_are_dropped_and_not_queued(contexts):
         assert tab.complaints == []
 
 
+@pytest.mark.heavy
 def test_a_search_can_be_stopped(contexts):
     """One that would go on for 80 questions."""
     shown = []

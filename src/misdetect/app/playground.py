@@ -117,6 +117,7 @@ class Playground:
             "live": not table.costly,
             "write": self._kept is not None,
             "questions": MOST,
+            "page": _PAGE,
             "version": digest(table.data.fingerprint, table.pool.fingerprint)[:12],
         }
 

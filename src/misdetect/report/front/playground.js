@@ -47,7 +47,9 @@ export class Playground extends HTMLElement {
     this.#build();
     addEventListener("hashchange", () => this.#follow());
     await this.#trying(async () => {
-      await Promise.all([this.photos.show(0), this.objects.show(0)]);
+      const { photo, object } = this.#named();
+      const page = (number) => number - (number % this.about.page);
+      await Promise.all([this.photos.show(page(photo)), this.objects.show(page(object))]);
       await this.#follow();
     });
     document.documentElement.dataset.ready = "yes";
@@ -79,9 +81,9 @@ export class Playground extends HTMLElement {
           el("figure", { class: "work" }, this.stage, this.caption),
           el("div", { class: "aside" },
             el("figure", { class: "null" }, this.control, el("figcaption", {}, "The null control: the same shape, filled with pixels from elsewhere in this photo.")),
-            el("section", { class: "verdict" }, this.told, this.changes, this.trouble))),
-        el("div", { class: "bench" }, this.#sliders(), this.#actions()),
-        this.progress, this.saved, this.inside,
+            el("section", { class: "verdict" }, this.told, this.trouble, this.changes)),
+          el("div", { class: "bench" }, this.#sliders(), this.#actions(), this.progress, this.saved)),
+        this.inside,
         el("div", { class: "choose" }, this.photos, this.objects),
         legend()));
     this.photos.start("Photo", (offset) => this.#photoPage(offset), (number) => this.#go({ photo: number }));
@@ -145,16 +147,23 @@ export class Playground extends HTMLElement {
     location.hash = new URLSearchParams({ photo, object, ...keep });
   }
 
+  /** The edit in the address; what it leaves open is null. */
+  #named() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    const number = (name, other) => (/^\d{1,9}$/.test(given.get(name) ?? "") ? Number(given.get(name)) : other);
+    const opacity = Number(given.get("opacity") ?? 1);
+    const edit = {
+      photo: Math.min(number("photo", 0), this.about.photos - 1), object: Math.min(number("object", 0), this.about.objects - 1),
+      opacity: opacity >= 0 && opacity <= 1 ? opacity : 1, flip: given.get("flip") === "true",
+    };
+    for (const name of ["x", "y", "width", "height"]) edit[name] = number(name, null);
+    return edit;
+  }
+
   async #follow() {
     await this.#trying(async () => {
-      const given = new URLSearchParams(location.hash.slice(1));
-      const number = (name, other) => (/^\d{1,9}$/.test(given.get(name) ?? "") ? Number(given.get(name)) : other);
-      const photo = Math.min(number("photo", 0), this.about.photos - 1);
-      const object = Math.min(number("object", 0), this.about.objects - 1);
-      const share = Number(given.get("opacity") ?? 1);
-      const opacity = share >= 0 && share <= 1 ? share : 1;
-      const edit = { photo, object, opacity, flip: given.get("flip") === "true" };
-      for (const name of ["x", "y", "width", "height"]) edit[name] = number(name, null);
+      const edit = this.#named();
+      const { photo, object } = edit;
       if (this.edit && JSON.stringify({ ...this.edit, ...edit }) === JSON.stringify(this.edit)) return;  // written by this page
       const turn = ++this.#turn;
       delete this.dataset.settled;
@@ -347,7 +356,7 @@ export class Playground extends HTMLElement {
   #tried(place, edit) {
     if (place.error) throw new Refused(place.error);
     if (place.x !== undefined) {
-      const dot = svg("circle", { cx: place.x + place.width / 2, cy: place.y + place.height / 2, r: 0.008 * this.photo.width * (1 + 2 * place.fell), class: place.end === "found" ? "tried hit" : "tried" });
+      const dot = svg("circle", { cx: place.x + place.width / 2, cy: place.y + place.height / 2, r: 0.006 * this.photo.width * (1 + 2 * place.fell), class: place.end === "found" ? "tried hit" : "tried" });
       dot.style.fillOpacity = String(0.25 + 0.75 * place.fell);
       this.stage.marks.append(dot);
     }

@@ -29,9 +29,14 @@ export class Strip extends HTMLElement {
     this.mark(this.chosen);
   }
 
-  /** Show which one is chosen. */
+  /** Show which one is chosen, if it is on this page. */
   mark(number) {
     this.chosen = number;
-    for (const each of this.list.children) each.setAttribute("aria-pressed", String(Number(each.dataset.number) === number));
+    for (const each of this.list.children) {
+      const chosen = Number(each.dataset.number) === number;
+      each.setAttribute("aria-pressed", String(chosen));
+      const [left, right] = [each.offsetLeft - this.list.offsetLeft, each.offsetLeft - this.list.offsetLeft + each.offsetWidth];
+      if (chosen && (left < this.list.scrollLeft || right > this.list.scrollLeft + this.list.clientWidth)) this.list.scrollLeft = left - this.list.clientWidth / 2;
+    }
   }
 }
