@@ -229,10 +229,10 @@ def _forget(journal: Path) -> None:
         journal.with_name(journal.name + suffix).unlink(missing_ok=True)
 
 
-def joint_budget(asked: Budget | None, detector: Any, path: Path) -> Budget | None:
+def joint_budget(asked: Budget | None, detector: Any, path: Path | None) -> Budget | None:
     """``asked`` and an endpoint's own limits as one budget in a file, so that they hold for all workers and sittings
     together: each worker's copy of the endpoint only knows what it spends itself. What was asked of the endpoint before
-    there was a budget (its class names) is counted too."""
+    there was a budget (its class names) is counted too. Without a ``path`` it is counted in memory."""
     budget = _joint(asked, getattr(detector, "limits", {}), getattr(detector, "counted_in", None) or path)
     before = int(getattr(detector, "asked_before", 0))
     if budget is not None and before:
@@ -241,7 +241,7 @@ def joint_budget(asked: Budget | None, detector: Any, path: Path) -> Budget | No
     return budget
 
 
-def _joint(asked: Budget | None, limits: Mapping[str, Any], path: Path) -> Budget | None:
+def _joint(asked: Budget | None, limits: Mapping[str, Any], path: Path | None) -> Budget | None:
     if limits.get("queries") is None and limits.get("usd") is None:
         return asked
     if asked is None:

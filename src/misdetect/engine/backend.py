@@ -36,13 +36,14 @@ class Backend(Protocol):
 class Asking:
     """How a detector is asked, wherever that happens. ``journal``: the file in which answers that cost something are
     kept (``None``: nowhere); ``timeout``: seconds after which a call to the detector is given up, where that is
-    possible."""
+    possible; ``inline``: call it in the thread that asks, see ``Pump``."""
 
     batch_size: int | None = None
     cached: bool = True
     budget: Budget | None = None
     journal: Path | None = None
     timeout: float | None = None
+    inline: bool = False
 
     def pump(self, detector: Any, study: Study) -> Pump:
         """A pump that asks in this way."""
@@ -53,6 +54,7 @@ class Asking:
             cache=Cache() if self.cached else None,
             journal=None if self.journal is None else Cache(self.journal, max_bytes=_UNBOUNDED, needed=True),
             budget=self.budget,
+            inline=self.inline,
         )
 
 

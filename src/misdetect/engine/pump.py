@@ -8,7 +8,7 @@ resumes the generators. Cases are independent of each other, so their rows do no
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -88,6 +88,15 @@ class _Flight:
     result: tuple[list[Any], "Counter[str]"] | None = None
 
 
+class _Inline(Executor):
+    """Does what it is given at once, in the same thread."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **named))
+        return done
+
+
 class Pump:
     """Runs cases of ``study`` against ``detector``; iterate ``run(cases)`` for what is finished.
 
@@ -95,7 +104,8 @@ class Pump:
     ``retried``, ``clipped`` (boxes cut to the image) and ``detector_seconds``. ``spent``: the budget ended it.
 
     ``cache`` remembers answers for later runs and may forget them; ``journal`` is the run's own and holds each answer
-    that cost something on disk before it is used, so that an interrupted run does not pay for it twice.
+    that cost something on disk before it is used, so that an interrupted run does not pay for it twice. ``inline``: the
+    detector is called in the thread that iterates: nothing is drawn meanwhile, no answer waits for a thread to wake.
     """
 
     def __init__(
@@ -107,8 +117,10 @@ class Pump:
         cache: Cache | None = None,
         journal: Cache | None = None,
         budget: Budget | None = None,
+        inline: bool = False,
     ) -> None:
         self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
+        self._inline = inline
         if hasattr(detector, "budget"):  # an endpoint: no answer that was paid for waits for the others of its batch
             batch_size = 1
         self.batch_size = max(1, batch_size or getattr(detector, "batch_size", 8))
@@ -137,7 +149,7 @@ class Pump:
         flights: list[_Flight] = []  # known before they start, so that an interruption loses none
         exhausted = interrupted = False
         interval = sys.getswitchinterval()
-        executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="detector")
+        executor = _Inline() if self._inline else ThreadPoolExecutor(self._concurrency, thread_name_prefix="detector")
         executor.submit(int).result()  # interrupted while it starts a thread, the executor would never wait for it
         try:
             sys.setswitchinterval(min(interval, _SWITCH))

@@ -5,6 +5,7 @@ Which of its objects suits a photo is decided by ``misdetect.pools.similarity``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -22,11 +23,12 @@ from misdetect.picture import digest
 from misdetect.pools.files import MAX_PIXELS, read_folder, write_folder
 from misdetect.pools.refine import CRITERIA, Outline, Refinement
 
-__all__ = ["SEGMENTED", "Pool", "Refinement", "build_pool", "load_pool", "write_pool"]
+__all__ = ["SEGMENTED", "Pool", "Refinement", "build_pool", "load_pool", "mirrored", "write_pool"]
 
 Progress = Callable[[int, int], None]
 SEGMENTED = 0.3
 """Least score of an object that a segmenter cuts out (the paper's)."""
+_MIRRORED = "mirrored:"
 
 
 class Pool(Sequence[Cutout]):
@@ -216,10 +218,29 @@ def write_pool(pool: Pool, folder: Path) -> None:
         write_folder(partial, document, pool, pool.sources)
 
 
+def mirrored(pool: Pool) -> Pool:
+    """The objects of ``pool`` and, in the same order after them, their mirror images; ``load_pool`` finds it by
+    "mirrored:" and what it finds ``pool`` by."""
+    turned = [replace(cutout, rgba=np.ascontiguousarray(cutout.rgba[:, ::-1])) for cutout in pool]
+    return Pool(
+        [*pool, *turned],
+        2 * pool.sources,
+        spec=pool.spec,
+        extracted=pool.extracted,
+        dropped=pool.dropped,
+        settings=pool.settings,
+        notes=pool.notes,
+        found_at=_MIRRORED + pool.found_at,
+    )
+
+
 def load_pool(spec: str | Path | Pool) -> Pool:
-    """The pool stored in the folder ``spec``, or one built from the data spec ``spec`` with the default refinement."""
+    """The pool stored in the folder ``spec``, or one built from the data spec ``spec`` with the default refinement;
+    after "mirrored:" either, with the mirror images of its objects."""
     if isinstance(spec, Pool):
         return spec
+    if isinstance(spec, str) and spec.startswith(_MIRRORED):
+        return mirrored(load_pool(spec.removeprefix(_MIRRORED)))
     folder = Path(spec)
     if isinstance(spec, Path) or folder.is_dir():
         document, cutouts, sources = read_folder(folder)

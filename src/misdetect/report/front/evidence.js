@@ -123,7 +123,8 @@ function truthOf(record, row, score) {
   return el("table", { class: "truths" }, el("tbody", {}, body));
 }
 
-function replayOf(command) {
+/** A command that asks again, with a button that copies it. */
+export function replayOf(command) {
   const text = el("code", { class: "replay" }, command);
   const button = el("button", { type: "button", class: "copy", onclick: async () => {
     button.textContent = (await copied(command, text)) ? "copied" : "select and copy";

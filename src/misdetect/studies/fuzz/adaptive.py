@@ -263,7 +263,9 @@ class Adaptive:
         """Places to choose from, drawn anew after each visit, from the seed."""
         generator = np.random.default_rng([self._seed, 6, target.background.image, target.visits])
         target.visits += 1
-        found = [*_beside(target, self._reach, generator), *_nearby(target, generator)]
+        inside = target.background.within is not None
+        drawn = _inside(target.background, generator) if inside else _beside(target, self._reach, generator)
+        found = [*drawn, *_nearby(target, generator)]
         edits = _edits(found)
         fresh: Floats = (1 - _alike(*edits, *_edits(target.awaited))).prod(axis=1)
         return _Options(found, self._short(target, *edits), _alike(*edits, *edits), fresh)
@@ -340,6 +342,19 @@ def _beside(target: Target, reach: int, generator: np.random.Generator) -> list[
     return _placed(background, [offers[i] for i in chosen.tolist()], corners, target.index[things])
 
 
+def _inside(background: Background, generator: np.random.Generator) -> list[Insertion]:
+    """Candidates anywhere in the part of the background that is to be kept to, for random offers, beside no detection
+    in particular."""
+    assert background.within is not None
+    x0, y0, x1, y1 = background.within
+    chosen = generator.integers(len(background.offers), size=_CANDIDATES)
+    sizes = np.array([offer.size for offer in background.offers])[chosen]
+    room = np.maximum(np.array([x1 - x0, y1 - y0]) - sizes, 0)
+    corners: Ints = np.array([x0, y0]) + generator.integers(0, room + 1)
+    nobody = np.full(_CANDIDATES, -1, dtype=np.int64)
+    return _placed(background, [background.offers[i] for i in chosen.tolist()], corners, nobody)
+
+
 def _rings(around: Floats, sizes: Floats, wide: Floats, generator: np.random.Generator) -> Ints:
     """A place ``[N, 2]`` in the ring around each of ``around`` ``[N, 4]``: as ``placement.ring``, all at once, and
     uniform over its four sides instead of its area."""
@@ -373,11 +388,15 @@ def _nearby(target: Target, generator: np.random.Generator) -> list[Insertion]:
 
 
 def _placed(background: Background, offers: Sequence[Offer], corners: Ints, beside: Ints) -> list[Insertion]:
-    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` ``beside`` detections ``[N]``, those that may lie there."""
+    """``offers`` ``[N]`` at ``corners`` ``[N, 2]`` ``beside`` detections ``[N]`` (-1: none) that may lie there."""
     sizes = np.array([offer.size for offer in offers], dtype=np.int64).reshape(-1, 2)
     boxes = np.concatenate([corners, corners + sizes], axis=1).astype(np.float64)
-    good = np.flatnonzero(free(boxes, background.firm, background.width, background.height)).tolist()
-    places, things = corners.tolist(), beside.tolist()
+    allowed = free(boxes, background.firm, background.width, background.height)
+    if background.within is not None:
+        part = np.array(background.within)
+        allowed &= (boxes[:, :2] >= part[:2]).all(axis=1) & (boxes[:, 2:] <= part[2:]).all(axis=1)
+    good = np.flatnonzero(allowed).tolist()
+    places, things = corners.tolist(), [None if thing < 0 else thing for thing in beside.tolist()]
     return [
         Insertion(
             background.image, offers[i].cutout, (places[i][0], places[i][1]), offers[i].size, things[i], offers[i].reach

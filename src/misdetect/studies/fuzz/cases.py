@@ -109,7 +109,7 @@ class Try:
         return [
             {
                 **row,
-                **_outcome(_changes(bench, self.background, insertion, verdict, evidence)),
+                **_outcome(changes_of(bench, self.background, insertion, verdict, evidence)),
                 "naturalness": bench.naturalness(insertion, picture),
                 "queries": asked,
                 "standing": verdict.standing.tolist(),
@@ -173,7 +173,7 @@ class Follow:
             {
                 **_row(bench, task, end),
                 "naturalness": bench.naturalness(end, bench.picture(end)),
-                **_outcome([] if verdict is None else _changes(bench, self.background, end, verdict)),
+                **_outcome([] if verdict is None else changes_of(bench, self.background, end, verdict)),
                 "failed": True,  # at least where it began
                 "queries": len(answers),
                 "origin": task.origin,
@@ -211,7 +211,7 @@ def _row(bench: Workbench, task: Task, insertion: Insertion) -> dict[str, Any]:
     return {"phase": task.phase, "budget": task.budget, **bench.columns(insertion)}
 
 
-def _changes(
+def changes_of(
     bench: Workbench,
     background: Background,
     insertion: Insertion,

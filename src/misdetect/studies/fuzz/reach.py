@@ -62,7 +62,7 @@ class Background:
     """An image that objects are inserted into, as planning sees it: image index, size in pixels, everything detected on
     it, the class names of that (``names``), which of it is above the threshold ``score`` (``firm`` ``[M, 4]``, the
     obstacles, with their ``labels`` and what the annotations say of them: ``objects`` and ``right``), and the offers.
-    """
+    ``within``: the part (x0, y0, x1, y1 in pixels) that the adaptive strategy has to keep to, where it has to."""
 
     image: int
     width: int
@@ -75,6 +75,7 @@ class Background:
     objects: tuple[int | None, ...]
     right: tuple[bool | None, ...]
     offers: tuple[Offer, ...]
+    within: tuple[int, int, int, int] | None = None
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], score: float, classes: Classes) -> "Background":
