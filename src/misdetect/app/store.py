@@ -43,7 +43,7 @@ _KEPT = ("run", "detector", "study", "label", "outcome", "tide", "mechanism", "s
          "reason", "image", "object", "scene", "control", "flicker", "attributable", "failure", "again", "score",
          "key")  # fmt: skip
 """Columns that rows are chosen by; the others are read of the rows that are shown."""
-_SHOWN = ("case", "condition", *SIDES, "state", "score_before", "iou", "evidence")
+_SHOWN = ("case", "data", "condition", *SIDES, "state", "score_before", "iou", "evidence")
 FACETS = ("detector", "study", "label", "outcome", "tide", "mechanism", "size", "by", "others")
 _STAGED = {name: kind for name, kind in COLUMNS.items() if name not in ("weight", "replay")} | {
     "detector": "VARCHAR", "data": "INTEGER", "rank": "INTEGER", "by": "VARCHAR", "scene": "VARCHAR", "size": "VARCHAR",
