@@ -140,6 +140,7 @@ def main() -> None:
 def measure(server: Server, asked: int) -> dict:
     """Milliseconds of the two requests of a page, each as the browser sends them."""
     client = httpx.Client(base_url=server.address, timeout=60)
+    opened = _timed(lambda: client.get("/")) + _timed(lambda: client.get("/api/meta"))
     words = client.get("/api/facets", params={"filter": "{}"}).json()["facets"]
     facets, first, deep, photos = [], [], [], []
     for wanted in filters(words, asked):
@@ -154,6 +155,7 @@ def measure(server: Server, asked: int) -> dict:
         photos.append(_timed(lambda r=record: client.get(r["picture"])))
     return {
         "rows": total,
+        "opened_ms": round(opened),
         "filter_and_facets_ms": _percentiles(facets),
         "first_page_ms": _percentiles(first),
         "far_down_ms": [round(each) for each in deep],

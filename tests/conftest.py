@@ -1,6 +1,8 @@
-"""What all tests share: a prediction cache of their own, and property tests that the machine's load cannot fail."""
+"""What all tests share: a prediction cache of their own, property tests that the machine's load cannot fail, and a
+browser."""
 
 import os
+import shutil
 import signal
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.training does, before torch is used
@@ -50,3 +52,30 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+NEEDED = "MISDETECT_NEED_BROWSER"
+"""Set where the tests in a browser must run: then it is a failure that there is none."""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium, or the one that ``MISDETECT_CHROMIUM`` names; nothing is downloaded."""
+    program = os.environ.get("MISDETECT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        lacking("playwright is not installed (pip install 'misdetect[dev]')")
+    if program is None:
+        lacking("there is no chromium on the PATH, and MISDETECT_CHROMIUM does not name one")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def lacking(why):
+    """Skip, or fail where these tests are needed."""
+    if os.environ.get(NEEDED):
+        pytest.fail(f"{NEEDED} is set, but {why}.")
+    pytest.skip(f"{why}.")

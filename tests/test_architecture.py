@@ -21,6 +21,7 @@ ORDER = (
     "studies",
     "report",
     "api",
+    "app",
     "cli",
 )
 

@@ -1,7 +1,4 @@
-"""The report of a real checkup, made once, one of data whose names are hostile, and a browser to open them in."""
-
-import os
-import shutil
+"""The report of a real checkup, made once, and one of data whose names are hostile."""
 
 import numpy as np
 import pytest
@@ -38,30 +35,3 @@ def hostile(tmp_path_factory):
     data = from_pairs(pairs, EVIL)
     folder = tmp_path_factory.mktemp("hostile") / "up"
     return Page(md.checkup(detector, data, minutes=0.1, pictures=1, out=folder).report)
-
-
-NEEDED = "MISDETECT_NEED_BROWSER"
-"""Set where the tests in a browser must run: then it is a failure that there is none."""
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's chromium, or the one that ``MISDETECT_CHROMIUM`` names; nothing is downloaded."""
-    program = os.environ.get("MISDETECT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        lacking("playwright is not installed (pip install 'misdetect[dev]')")
-    if program is None:
-        lacking("there is no chromium on the PATH, and MISDETECT_CHROMIUM does not name one")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-def lacking(why):
-    """Skip, or fail where these tests are needed."""
-    if os.environ.get(NEEDED):
-        pytest.fail(f"{NEEDED} is set, but {why}.")
-    pytest.skip(f"{why}.")

@@ -3,6 +3,7 @@
 Every answer that is no page, picture or file of the front end is JSON; one that failed is ``{"error": sentence}``.
 """
 
+import contextlib
 import json
 import sys
 import threading
@@ -52,6 +53,13 @@ class App:
         self._home: tuple[Edition, Home] | None = None
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._front = _front()
+        threading.Thread(target=self._prepare, name="misdetect-prepare", daemon=True).start()
+
+    def _prepare(self) -> None:
+        """What the first page needs, before somebody waits for it."""
+        with contextlib.suppress(MisdetectError, duckdb.Error):
+            self._rows_of(Wanted({}), 0, 1)
+            self._current()
 
     @property
     def rows(self) -> int:
@@ -134,8 +142,11 @@ class App:
         return sorted((pair for pair in found if pair[1]), key=lambda pair: -pair[1])
 
     def _rows(self, request: Request) -> Response:
-        wanted, edition = self._wanted(request), self._store.edition
         offset, limit = (_whole(request, name, usual) for name, usual in (("offset", 0), ("limit", 60)))
+        return _json(self._rows_of(self._wanted(request), offset, limit))
+
+    def _rows_of(self, wanted: Wanted, offset: int, limit: int) -> dict[str, Any]:
+        edition = self._store.edition
         rows = edition.some(wanted, offset, limit)
         for row in rows:
             each = self._by_name[row["run"]]
@@ -145,7 +156,7 @@ class App:
             if asked is not None:  # scores are computed from detections: what is asked again is the image
                 row["replay"] = row["replay"].replace(each.name, asked.name, 1)
         described = self._pictures.describe(rows, self._by_name)
-        return _json({"total": edition.total(wanted), "rows": rows, "version": self._store.version, **described})
+        return {"total": edition.total(wanted), "rows": rows, "version": self._store.version, **described}
 
     def _said(self, each: Shelved) -> dict[str, Note]:
         """What people say of the failures of a run; read again when the file has changed."""

@@ -31,7 +31,7 @@ from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.ledger import COLUMNS, ledger_select, spellings
 from misdetect.studies.notes import KEY_SQL
 
-MEMORY = "192MB"
+MEMORY = "128MB"
 """What the database may hold in memory; what is more lies in its file."""
 LOOK = 1.0
 """Seconds between two looks at whether runs have grown."""
@@ -40,10 +40,9 @@ PATIENCE = 4
 MOST_ROWS = 240
 """Rows of one answer."""
 _KEPT = ("run", "detector", "study", "label", "outcome", "tide", "mechanism", "size", "by", "others", "harm", "became",
-         "reason", "image", "object", "scene", "control", "flicker", "attributable", "failure", "again", "score",
-         "key")  # fmt: skip
+         "reason", "object", "control", "flicker", "attributable", "failure", "again", "score")  # fmt: skip
 """Columns that rows are chosen by; the others are read of the rows that are shown."""
-_SHOWN = ("case", "data", "condition", *SIDES, "state", "score_before", "iou", "evidence")
+_SHOWN = ("case", "data", "image", "scene", "key", "condition", *SIDES, "state", "score_before", "iou", "evidence")
 FACETS = ("detector", "study", "label", "outcome", "tide", "mechanism", "size", "by", "others")
 _STAGED = {name: kind for name, kind in COLUMNS.items() if name not in ("weight", "replay")} | {
     "detector": "VARCHAR", "data": "INTEGER", "rank": "INTEGER", "by": "VARCHAR", "scene": "VARCHAR", "size": "VARCHAR",
@@ -110,17 +109,27 @@ class Edition:
         box = ", ".join(f"round_even({side}, 0)" for side in SIDES)
         thing = f"CASE WHEN object IS NULL THEN (label, {box}) END"
         kept = ", ".join(self._typed(name) for name in _KEPT)
+        clean = f"rank < {len(CLEAN)}"
         self._database.execute(f"""
+            CREATE TABLE images AS SELECT CAST(row_number() OVER (ORDER BY image) AS INTEGER) AS id, image AS name
+                FROM (SELECT DISTINCT image FROM staged);
+            CREATE TABLE ordered AS
+            WITH narrow AS (SELECT staged.rowid AS line, images.id AS photo, run, detector, data, rank, study, object,
+                    label, {", ".join(SIDES)}, outcome, failure, {_SEVERITY} AS severity
+                FROM staged JOIN images ON staged.image = images.name),
+            told AS (SELECT *, failure AND {clean} AND row_number() OVER (
+                PARTITION BY detector, data, failure AND {clean}, photo, object, {thing} ORDER BY rank, line) > 1
+                AS again FROM narrow),
+            turns AS (SELECT line, photo, rank, run, outcome, failure, again, row_number() OVER (
+                PARTITION BY failure, again, run, outcome ORDER BY severity DESC, photo, object, line) AS turn
+                FROM told)
+            SELECT CAST(line AS INTEGER) AS line, photo, again, CAST(row_number() OVER (
+                ORDER BY NOT failure, again, turn, rank, run, outcome) - 1 AS INTEGER) AS place FROM turns;
             CREATE TABLE page AS
-            WITH told AS (SELECT *, rowid AS line, failure AND rank < {len(CLEAN)} AND row_number() OVER (
-                    PARTITION BY detector, data, failure AND rank < {len(CLEAN)}, image, object, {thing}
-                    ORDER BY rank, "case", x0, y0, x1, y1) > 1 AS again FROM staged),
-            compared AS ({self._compared()}),
-            turns AS (SELECT *, row_number() OVER (PARTITION BY failure, again, run, outcome
-                ORDER BY {_SEVERITY} DESC, image, object, "case", x0, y0) AS turn FROM compared)
-            SELECT CAST(row_number() OVER (ORDER BY NOT failure, again, turn, rank, run, outcome) - 1 AS INTEGER)
-                AS place, CAST(line AS INTEGER) AS line, {kept}, CAST({_AREA} AS FLOAT) AS area
-            FROM turns ORDER BY place""")
+            WITH told AS (SELECT staged.*, place, line, photo, again FROM staged JOIN ordered ON staged.rowid = line),
+            compared AS ({self._compared()})
+            SELECT place, line, photo, {kept}, CAST({_AREA} AS FLOAT) AS area FROM compared ORDER BY place;
+            DROP TABLE ordered""")
 
     def _typed(self, name: str) -> str:
         if name in ENUMS:
@@ -191,18 +200,22 @@ class Edition:
     def facets(self, wanted: Wanted, columns: Sequence[str] = FACETS) -> dict[str, list[tuple[str, int]]]:
         """Of each column how many rows have which value, the most first, whatever is wanted of the column itself:
         what could be chosen instead. One query for all."""
-        parts, values = [], list[Any]()
+        own = (*columns, "again")  # of a study all is counted, whoever else tells of it
+        shared, values = wanted.beyond(own).where(self.words)
+        parts = []
         for name in columns:
-            if not self.words[name]:
-                continue
-            where, own = wanted.without(name).where(self.words)
-            parts.append(f"""SELECT '{name}', CAST("{name}" AS VARCHAR), count(*) FROM page
-                WHERE {where} AND "{name}" IS NOT NULL GROUP BY "{name}" """)
-            values += own
+            if self.words[name]:
+                where, more = wanted.among(own).without(name).where(self.words)
+                parts.append(f"""SELECT '{name}', CAST("{name}" AS VARCHAR), count(*) FROM base
+                    WHERE {where} AND "{name}" IS NOT NULL GROUP BY "{name}" """)
+                values += more
         found: dict[str, list[tuple[str, int]]] = {name: [] for name in columns}
         if parts:
+            listed = ", ".join(f'"{name}"' for name in own)
+            once = "" if "search" in wanted.filter else "NOT"  # a search costs more than to keep what it finds
+            base = f"WITH base AS {once} MATERIALIZED (SELECT {listed} FROM page WHERE {shared})"
             with self._cursor() as cursor:
-                for name, word, n in cursor.execute(" UNION ALL ".join(parts), values).fetchall():
+                for name, word, n in cursor.execute(f"{base} {' UNION ALL '.join(parts)}", values).fetchall():
                     found[name].append((word, n))
         return {name: sorted(each, key=lambda pair: (-pair[1], pair[0])) for name, each in found.items()}
 

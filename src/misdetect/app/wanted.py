@@ -58,6 +58,14 @@ class Wanted:
         gone = (column, "again") if column == "study" else (column,)
         return Wanted({name: values for name, values in self.filter.items() if name not in gone}, self.keys)
 
+    def among(self, columns: Sequence[str]) -> "Wanted":
+        """What is wanted of ``columns`` alone."""
+        return Wanted({name: values for name, values in self.filter.items() if name in columns}, self.keys)
+
+    def beyond(self, columns: Sequence[str]) -> "Wanted":
+        """What is wanted of everything else."""
+        return Wanted({name: values for name, values in self.filter.items() if name not in columns}, self.keys)
+
     @property
     def order(self) -> str:
         """The ORDER BY."""
@@ -73,6 +81,7 @@ class Wanted:
         return " AND ".join(parts), values
 
     def _part(self, name: str, wanted: Any, words: Mapping[str, Sequence[str]]) -> tuple[str, list[Any]]:
+        values: list[Any]
         if name == "sort":
             return "true", []
         if name == "wrong_at":
@@ -83,12 +92,22 @@ class Wanted:
             return self._search(wanted, words)
         if name == "tag":
             own = [(run, list(keys)) for run, keys in self.keys.items() if keys and run in words["run"]]
-            parts = [f"(run = CAST(? AS enum_run) AND key IN ({', '.join('?' * len(keys))}))" for _, keys in own]
+            parts = [
+                f"line IN (SELECT rowid FROM staged WHERE run = ? AND key IN ({', '.join('?' * len(keys))}))"
+                for _, keys in own
+            ]
             return f"({' OR '.join(parts) or 'false'})", [value for run, keys in own for value in (run, *keys)]
+        if name == "image":
+            values = [value for value in wanted if value is not None]
+            return f"photo IN (SELECT id FROM images WHERE name IN ({', '.join('?' * len(values)) or 'NULL'}))", values
+        if name in _TEXTS:
+            values = [value for value in wanted if value is not None]
+            listed = ", ".join("?" * len(values)) or "NULL"
+            return f'line IN (SELECT rowid FROM staged WHERE "{name}" IN ({listed}))', values
         if name in ENUMS:
             known = [value for value in wanted if value in set(words[name])]
             parts = [f'"{name}" = CAST(? AS "enum_{name}")'] * len(known)
-            values: list[Any] = known
+            values = known
         else:
             values = [value for value in wanted if value is not None]
             parts = [f'"{name}" = ?'] * len(values)
@@ -102,7 +121,7 @@ class Wanted:
         few, so that they are searched here and not in every row."""
         parts, values = [], list[Any]()
         for word in text.lower().split():
-            own = ["contains(lower(image), ?)"]
+            own = ["photo IN (SELECT id FROM images WHERE contains(lower(name), ?))"]
             values.append(word)
             for name in _SEARCHED:
                 hits = [each for each in words.get(name, ()) if word in each.lower()]

@@ -68,7 +68,7 @@ def image_records(
                 records[image] = {"width": sample.width, "height": sample.height, "truth": [], "found": []}
             except MisdetectError:  # a file that cannot be read any more
                 continue
-    for row in _detections(runs, list(records)):
+    for row in _detections(runs, {image: place[image] for image in records}):
         record = records[row["image"]]
         if row["kind"] == "detection":
             if row["score"] >= _FAINT:
@@ -80,9 +80,12 @@ def image_records(
     return records
 
 
-def _detections(runs: Mapping[str, Run], images: Sequence[str]) -> list[Row]:
-    """Objects and detections of ``images`` as they are, by the run that knows most of them."""
-    own = "t.image IN (SELECT unnest(?))"
+def _detections(runs: Mapping[str, Run], place: Mapping[str, int]) -> list[Row]:
+    """Objects and detections of images as they are, by the run that knows most of them. Each of these studies has one
+    case per image, in the order of the data: ``place`` is the case of each image, which the parts are sorted by."""
+    if not place:
+        return []
+    images, own = list(place), f"t.case_index IN ({', '.join(map(str, place.values()))}) AND list_contains(?, t.image)"
     box = ", ".join(f"t.{side}" for side in SIDES)
     if "score" in runs:
         found = runs["score"].query(
