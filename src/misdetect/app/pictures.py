@@ -13,7 +13,8 @@ from urllib.parse import quote
 import cv2
 import numpy as np
 
-from misdetect.app.shelf import Shelf, Shelved
+from misdetect.app.shelf import Shelved
+from misdetect.app.store import Store
 from misdetect.data.dataset import Dataset
 from misdetect.errors import BadData, MisdetectError
 from misdetect.picture import Pixels
@@ -54,10 +55,10 @@ class Kept:
 
 
 class Pictures:
-    """The pictures of the runs on ``shelf``, and what is drawn on them."""
+    """The pictures of the runs in ``store``, and what is drawn on them."""
 
-    def __init__(self, shelf: Shelf, most: int = CACHE) -> None:
-        self._shelf = shelf
+    def __init__(self, store: Store, most: int = CACHE) -> None:
+        self._store, self._shelf = store, store.shelf
         self._pictures = Kept(most, len)
         self._places: dict[int, dict[str, int]] = {}
         self._stages: dict[int, Stage] = {}
@@ -135,18 +136,11 @@ class Pictures:
         except MisdetectError:
             return {}
         place = self._where(each.data, data)
-        known = self._read(each, data, list(dict.fromkeys(wanted.values())), place)
+        images = list(dict.fromkeys(wanted.values()))
+        known = image_records(self._store.edition.boxes(each, images), data, images, place)
         for image, record in known.items():
             record["picture"] = f"/picture/photo/{each.data}/{place[image]}"
         return {key: known[image] for key, image in wanted.items() if image in known}
-
-    def _read(self, each: Shelved, data: Dataset, images: Sequence[str], place: Mapping[str, int]) -> dict[str, Any]:
-        """Records by the run of the same detector that knows most of its detections."""
-        best = next(filter(None, (self._shelf.beside(each, study) for study in _TELLING)), None)
-        if best is None:
-            return image_records({}, data, images, place)
-        with best.lock:
-            return image_records({best.study: best.run}, data, images, place)
 
     def _where(self, number: int, data: Dataset) -> dict[str, int]:
         with self._lock:
@@ -173,10 +167,6 @@ class Pictures:
                 address = f"/picture/edited/{each.number}?scene={quote(key.partition('/')[2], safe='')}"
                 scene["patch"] = [address, 0, 0, record["width"], record["height"]]
         return found
-
-
-_TELLING = ("score", "explain", "detect")
-"""Studies that know the detections of an image, the best first."""
 
 
 def _jpeg(image: Pixels) -> bytes:

@@ -47,7 +47,8 @@ class App:
 
     def __init__(self, shelf: Shelf, *, write: bool, playground: Playground | None) -> None:
         self._shelf, self._write, self._playground = shelf, write, playground
-        self._store, self._pictures = Store(shelf), Pictures(shelf)
+        self._store = Store(shelf)
+        self._pictures = Pictures(self._store)
         self._by_name = {each.name: each for each in shelf.runs}
         self._notes: dict[str, tuple[Any, dict[str, Note]]] = {}
         self._home: tuple[Edition, Home] | None = None

@@ -26,6 +26,7 @@ from misdetect.engine.store import PARTS
 from misdetect.errors import MisdetectError
 from misdetect.metrics.slices import BINS
 from misdetect.report.embedded import CLEAN, EDITED, Row
+from misdetect.report.scenes import FAINT, TELLING, detections_select
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.ledger import COLUMNS, ledger_select, spellings
@@ -48,6 +49,8 @@ _STAGED = {name: kind for name, kind in COLUMNS.items() if name not in ("weight"
     "detector": "VARCHAR", "data": "INTEGER", "rank": "INTEGER", "by": "VARCHAR", "scene": "VARCHAR", "size": "VARCHAR",
     "failure": "BOOLEAN", "key": "VARCHAR",
 }  # fmt: skip
+_TOLD = ("run VARCHAR", "kind VARCHAR", "image VARCHAR", "id BIGINT", "label VARCHAR",
+         *(f"{side} DOUBLE" for side in SIDES), "tide VARCHAR", "score DOUBLE")  # fmt: skip
 _SMALL, _LARGE = BINS["size"][0]
 _AREA = "greatest(x1 - x0, 0) * greatest(y1 - y0, 0)"
 _SEVERITY = "CASE WHEN outcome = 'extra' THEN coalesce(score, 0) ELSE coalesce(score_before, (x1 - x0) * (y1 - y0)) END"
@@ -67,6 +70,7 @@ class Edition:
         self._database.execute("SET enable_progress_bar = false")
         columns = ", ".join(f'"{name}" {kind}' for name, kind in _STAGED.items())
         self._database.execute(f"CREATE TABLE staged ({columns})")
+        self._database.execute(f"CREATE TABLE told ({', '.join(_TOLD)})")
         for each in shelf.runs:
             self._stage(each)
         self.words: dict[str, tuple[str, ...]] = {name: self._words(name) for name in ENUMS}
@@ -83,9 +87,17 @@ class Edition:
         """Read the rows of one run; a run that cannot be read is a problem, and has none."""
         try:
             with each.lock:
-                if each.study not in (*CLEAN, *EDITED) or not each.run.done():
+                if not each.run.done():
                     return
                 each.run.make_views(self._database)
+                if each is self.teller(each):
+                    self._database.execute(
+                        f"INSERT INTO told SELECT $run AS run, kind, image, id, label, {', '.join(SIDES)}, tide, score "
+                        f"FROM ({detections_select(each.study)}) WHERE kind <> 'detection' OR score >= {FAINT}",
+                        {"run": each.name},
+                    ).fetchall()
+                if each.study not in (*CLEAN, *EDITED):
+                    return
                 select, values = _select(each, self.shelf.reported(each))
                 self._database.execute(f"INSERT INTO staged BY NAME {select}", values).fetchall()
         except (MisdetectError, duckdb.Error) as error:
@@ -112,7 +124,10 @@ class Edition:
         clean = f"rank < {len(CLEAN)}"
         self._database.execute(f"""
             CREATE TABLE images AS SELECT CAST(row_number() OVER (ORDER BY image) AS INTEGER) AS id, image AS name
-                FROM (SELECT DISTINCT image FROM staged);
+                FROM (SELECT image FROM staged UNION SELECT image FROM told);
+            CREATE TABLE boxes AS SELECT told.*, id_ AS photo FROM told JOIN (SELECT id AS id_, name FROM images)
+                ON image = name ORDER BY run, photo;
+            DROP TABLE told;
             CREATE TABLE ordered AS
             WITH narrow AS (SELECT staged.rowid AS line, images.id AS photo, run, detector, data, rank, study, object,
                     label, {", ".join(SIDES)}, outcome, failure, {_SEVERITY} AS severity
@@ -196,6 +211,23 @@ class Edition:
         row["evidence"] = json.loads(row["evidence"]) if row["evidence"] else None
         row["replay"] = shlex.join(["misdetect", "replay", row["run"], row["case"]])
         return {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+
+    def teller(self, each: Shelved) -> Shelved | None:
+        """The run of the same detector on the same data that knows most of its detections."""
+        return next(filter(None, (self.shelf.beside(each, study) for study in TELLING)), None)
+
+    def boxes(self, each: Shelved, images: Sequence[str]) -> list[Row]:
+        """Objects and detections of ``images``, by the detector of ``each`` (``scenes.detections``)."""
+        teller = self.teller(each)
+        if teller is None or not images:
+            return []
+        listed = ", ".join("?" * len(images))
+        with self._cursor() as cursor:
+            photos = cursor.execute(f"SELECT id FROM images WHERE name IN ({listed})", list(images)).fetchall()
+            chosen = ", ".join(str(int(number)) for (number,) in photos) or "NULL"
+            found = cursor.execute(f"FROM boxes WHERE photo IN ({chosen}) AND run = ?", [teller.name])
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
     def facets(self, wanted: Wanted, columns: Sequence[str] = FACETS) -> dict[str, list[tuple[str, int]]]:
         """Of each column how many rows have which value, the most first, whatever is wanted of the column itself:

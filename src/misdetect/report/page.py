@@ -23,7 +23,7 @@ from misdetect.files import write_atomically
 from misdetect.report.album import Album
 from misdetect.report.embedded import REPORTED, Row, as_columns, counted, page_rows
 from misdetect.report.inline import json_block, whole_page
-from misdetect.report.scenes import draw_scenes, image_records, stages, take_photos
+from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import Chart, charts_of
 from misdetect.studies.contract import Document
 
@@ -167,7 +167,7 @@ def _meta(
         directories = {study: run.directory for study, run in runs.items()}
         largest = max(data.values(), key=len)
         wanted = dict.fromkeys([*mapped, *(row["image"] for row in rows)])
-        meta["images"] = image_records(directories, largest, wanted)
+        meta["images"] = image_records(detections(directories), largest, wanted)
         take_photos(mapped, meta["images"], largest, album)
         meta["scenes"] = draw_scenes(rows, meta["images"], largest, stages(directories, data), album)
     return meta

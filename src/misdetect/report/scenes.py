@@ -30,8 +30,10 @@ EDITS = 600
 """Edited pictures of one study that are made again for a page."""
 _SAME = 0.5
 """IoU from which on two detections of a class are one."""
-_FAINT = 0.05
+FAINT = 0.05
 """Detections below this score are not drawn: a detector may report a hundred of them for an image."""
+TELLING = ("score", "explain", "detect")
+"""Studies that know the detections of an image, the best first."""
 STAGED = ("scan", "fuzz", "attack")
 """Studies whose pictures are made again."""
 Box = list[Any]
@@ -55,10 +57,10 @@ class Stage(Protocol):
 
 
 def image_records(
-    runs: Mapping[str, Run], data: Dataset, wanted: Iterable[str], place: Mapping[str, int] | None = None
+    rows: Iterable[Row], data: Dataset, wanted: Iterable[str], place: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """Every one of the images ``wanted``: its size, its objects with the score that finds each, its detections.
-    ``place``: where in ``data`` each image is, where that is known already."""
+    """Every one of the images ``wanted``: its size, its objects with the score that finds each, its detections, of
+    ``rows`` (``detections``). ``place``: where in ``data`` each image is, where that is known already."""
     place = places(data) if place is None else place
     records: dict[str, Any] = {}
     for image in wanted:
@@ -68,10 +70,12 @@ def image_records(
                 records[image] = {"width": sample.width, "height": sample.height, "truth": [], "found": []}
             except MisdetectError:  # a file that cannot be read any more
                 continue
-    for row in _detections(runs, {image: place[image] for image in records}):
+    for row in rows:
+        if row["image"] not in records:
+            continue
         record = records[row["image"]]
         if row["kind"] == "detection":
-            if row["score"] >= _FAINT:
+            if row["score"] >= FAINT:
                 right = "kept" if row["tide"] in ("TP", "ignored", None) else "new"
                 record["found"].append([*_sides(row), row["label"], round(row["score"], 3), right])
         else:
@@ -80,38 +84,27 @@ def image_records(
     return records
 
 
-def _detections(runs: Mapping[str, Run], place: Mapping[str, int]) -> list[Row]:
-    """Objects and detections of images as they are, by the run that knows most of them. Each of these studies has one
-    case per image, in the order of the data: ``place`` is the case of each image, which the parts are sorted by."""
-    if not place:
+def detections(runs: Mapping[str, Run]) -> list[Row]:
+    """Objects and detections of images as they are, by the run that knows most of them."""
+    best = next((study for study in TELLING if study in runs), None)
+    if best is None:
         return []
-    images, own = list(place), f"t.case_index IN ({', '.join(map(str, place.values()))}) AND list_contains(?, t.image)"
-    box = ", ".join(f"t.{side}" for side in SIDES)
-    if "score" in runs:
-        found = runs["score"].query(
-            f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score "
-            "WHEN t.found THEN d.score END AS score FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d "
-            f"ON t.case_index = d.case_index AND t.matched = d.id WHERE t.kind <> 'ignored' AND {own} "
-            "ORDER BY t.case_index, t.row",
-            [images],
-        )
-    elif "explain" in runs:
-        found = runs["explain"].query(
-            f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score "
-            f"WHEN t.found THEN 1.0 END AS score FROM rows t WHERE t.kind IN ('object', 'detection') AND {own} "
-            "ORDER BY t.case_index, t.row",
-            [images],
-        )
-    elif "detect" in runs:
-        found = runs["detect"].query(
-            f"SELECT 'detection' AS kind, t.image, NULL AS id, t.label, {box}, NULL AS tide, t.score FROM rows t "
-            f"WHERE {own} ORDER BY t.case_index, t.row",
-            [images],
-        )
-    else:
-        return []
-    rows: list[Row] = found.to_pylist()
+    rows: list[Row] = runs[best].query(f"{detections_select(best)} ORDER BY t.case_index, t.row").to_pylist()
     return rows
+
+
+def detections_select(study: str) -> str:
+    """Objects and detections of images as they are, as a SELECT over the ``rows`` (``t``) of a run of ``study``."""
+    box = ", ".join(f"t.{side}" for side in SIDES)
+    if study == "detect":
+        return f"SELECT 'detection' AS kind, t.image, NULL AS id, t.label, {box}, NULL AS tide, t.score FROM rows t"
+    head = f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score"
+    if study == "explain":
+        return f"{head} WHEN t.found THEN 1.0 END AS score FROM rows t WHERE t.kind IN ('object', 'detection')"
+    return (
+        f"{head} WHEN t.found THEN d.score END AS score FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d "
+        "ON t.case_index = d.case_index AND t.matched = d.id WHERE t.kind <> 'ignored'"
+    )
 
 
 def stages(runs: Mapping[str, Run], data: Mapping[str, Dataset]) -> dict[str, Stage]:
