@@ -75,6 +75,7 @@ class Home:
             "charts": {name: chart for charts in named for name, chart in charts.items()},
             "version": version,
             "write": write,
+            "several": self._several,
         }
 
     @cached_property
@@ -135,7 +136,8 @@ class Home:
             name = f'<a href="#run{each.number}">{html.escape(self._called(each))}</a>'
             lines.append(f"<tr><td>{name}</td><td>{html.escape(said)}{html.escape(self._state(each))}</td></tr>")
         said = "".join(f'<p class="problem">{html.escape(problem)}</p>' for problem in self.problems)
-        return section("studies", "Study by study", f'{said}<table class="overview">{"".join(lines)}</table>')
+        kind = "overview several" if self._several else "overview"
+        return section("studies", "Study by study", f'{said}<table class="{kind}">{"".join(lines)}</table>')
 
     def _state(self, each: Shelved) -> str:
         document = self._documents.get(each.number)

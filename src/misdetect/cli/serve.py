@@ -8,6 +8,7 @@ from cyclopts.validators import Number
 from rich.console import Console
 from rich.text import Text
 
+from misdetect.cli.interruption import Interrupted
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
 from misdetect.errors import BadSpec
 
@@ -36,7 +37,17 @@ def serve(
     from misdetect.app.serving import serve as served
 
     playground = None if detector is None else _playground(detector, data, runs[0], write)
-    served(runs, host=host, port=port, write=write, playground=playground, ready=lambda said: present(said, json, show))
+    told: list[Document] = []
+
+    def ready(said: Document) -> None:
+        present(said, json, show)
+        told.append(said)
+
+    try:
+        served(runs, host=host, port=port, write=write, playground=playground, ready=ready)
+    except (Interrupted, KeyboardInterrupt):
+        if not told:  # once it has begun, this is how it ends
+            raise
 
 
 def _playground(detector: str, data: str | None, first: Path, write: bool) -> Any:

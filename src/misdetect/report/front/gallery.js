@@ -221,7 +221,7 @@ export class Gallery extends HTMLElement {
       el("span", { class: pictures.length > 1 ? "views two" : "views" }, pictures.length ? pictures : el("span", { class: "view none" }, "no photo")),
       el("span", { class: "caption" }, el("span", { class: `badge ${row.outcome}` }, row.outcome), " ", el("b", {}, row.label ?? ""), row.outcome === "renamed" ? ` → ${row.became}` : "",
         (row.tags ?? []).map((tag) => el("span", { class: "tag" }, tag)), row.note ? el("span", { class: "tag note", title: row.note }, "✎") : null),
-      el("span", { class: "detail" }, detailOf(row)));
+      el("span", { class: "detail" }, detailOf(row, this.meta.several)));
     return card;
   }
 
@@ -233,8 +233,8 @@ export class Gallery extends HTMLElement {
   }
 }
 
-function detailOf(row) {
-  const parts = [row.study];
+function detailOf(row, several) {
+  const parts = several ? [row.study, row.detector] : [row.study];
   if (row.others) parts.push(`others ${row.others}`);
   if (row.mechanism) parts.push(row.mechanism);
   else if (row.tide) parts.push(row.tide);
