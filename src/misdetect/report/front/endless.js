@@ -5,7 +5,7 @@ const BLOCK = 48;
 const BLOCKS = 24;
 const GAP = 12;
 const NARROWEST = 250;
-const TEXT = 70;
+const TEXT = 64;
 const SHAPE = 4 / 3;
 const TALLEST = 6e6;  // pixels; browsers have limits, beyond which the bar stands for more than it is long
 

@@ -234,7 +234,7 @@ export class Gallery extends HTMLElement {
 }
 
 function detailOf(row, several) {
-  const parts = several ? [row.study, row.detector] : [row.study];
+  const parts = [row.study];
   if (row.others) parts.push(`others ${row.others}`);
   if (row.mechanism) parts.push(row.mechanism);
   else if (row.tide) parts.push(row.tide);
@@ -243,5 +243,6 @@ function detailOf(row, several) {
   else if (row.score !== null) parts.push(`score ${row.score.toFixed(2)}`);
   if (row.control) parts.push("null control");
   if (row.flicker) parts.push("flicker");
+  if (several) parts.push(row.detector);
   return parts.join(" · ");
 }

@@ -102,7 +102,7 @@ function frame([x0, y0, x1, y1], state, text, part, named = false) {
 
 /** The name of a box, above it or below, inside the part of the photo that is shown. */
 function placed(text, x0, y0, y1, [left, top, width, height]) {
-  const size = Math.min(0.05 * width, width / (0.72 * text.length));
+  const size = Math.min(0.05 * Math.max(width, 0.9 * height), width / (0.72 * text.length));
   const x = Math.max(left + 0.2 * size, Math.min(x0, left + width - 0.72 * size * text.length));
   const y = y0 - 1.3 * size > top ? y0 - 0.35 * size : Math.min(y1 + size, top + height - 0.3 * size);
   return svg("text", { x, y, "font-size": size }, text);
