@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import time
 from collections import Counter
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import pytest
 from misdetect.app.shelf import Shelf
 from misdetect.app.store import FACETS, Edition, Store
 from misdetect.app.wanted import ORDERS, Wanted
+from misdetect.engine.about import read_about, write_about
 from misdetect.engine.parts import part_files
 from misdetect.errors import BadData, BadSpec
 from misdetect.report.embedded import COLUMNS, counted, matches, page_rows
@@ -159,20 +161,22 @@ def test_a_run_that_grows_is_noticed(runs, tmp_path):
     late = part_files(tmp_path / "run" / "parts")[4:]
     for part in late:
         part.rename(tmp_path / part.name)
+    about = read_about(tmp_path / "run")
+    write_about(tmp_path / "run", about | {"cases": None})
     store = Store(Shelf([tmp_path / "run"]))
     before = store.edition.rows
     assert 0 < before < whole
     assert store.look() == 1
     for part in late:
         (tmp_path / part.name).rename(part)
+    write_about(tmp_path / "run", about)
     settled(store)
     assert (store.version, store.edition.rows) == (2, whole)
+    assert store.shelf.runs[0].run.finished, "how many cases there are is known only now"
 
 
 def settled(store):
     """Wait until the store has looked again and built what it has seen."""
-    import time
-
     until = time.monotonic() + 60
     version = store.version
     while store.look() == version and time.monotonic() < until:

@@ -76,6 +76,7 @@ class App:
         """All there is to ask for."""
         own: list[BaseRoute] = [
             Route("/", _answered(self._page)),
+            Route("/favicon.ico", _answered(lambda request: Response(status_code=204))),  # browsers ask for it
             Route("/front/{name}", _answered(self._file)),
             Route("/api/meta", _answered(self._meta)),
             Route("/api/state", _answered(self._state)),

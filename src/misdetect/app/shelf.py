@@ -4,6 +4,7 @@ A folder that is no run may hold some (a checkup's). Data is told apart by its f
 the folder where two have the same one.
 """
 
+import contextlib
 import re
 import threading
 from collections import Counter
@@ -86,6 +87,13 @@ class Shelf:
             except MisdetectError as error:
                 self.problems.append(str(error))
         return list(found.values())
+
+    def reopen(self) -> None:
+        """Read again what the runs say of themselves: one that is being written learns how many cases it has. One that
+        cannot be read any more stays as it was."""
+        for each in self.runs:
+            with contextlib.suppress(MisdetectError), each.lock:
+                each.run = Run.open(each.run.path)
 
     def data(self, number: int) -> Dataset:
         """The data of ``number``, opened once: the widest view of it that a run has; why it cannot be had is raised."""

@@ -342,6 +342,7 @@ class Store:
     def _build(self) -> None:
         began = time.monotonic()
         try:
+            self.shelf.reopen()
             made: Edition | None = Edition(self.shelf)
         except (OSError, MisdetectError, duckdb.Error):  # a full disk, a run that was taken away: what is there stays
             made = None
