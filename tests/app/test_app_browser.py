@@ -8,7 +8,7 @@ import signal
 from urllib.parse import quote, unquote
 
 import pytest
-from served import Asked, free_port, serving, start
+from served import EVIL, Asked, free_port, hostile_run, serving, start
 
 from misdetect.engine.parts import part_files
 
@@ -148,7 +148,10 @@ def test_of_many_rows_only_those_in_sight_are_in_the_page(shown, asked):
         assert shown.tab.locator(".slot").count() < 60
         if max(seen) == total - 1:
             break
-        box.evaluate("node => node.scrollBy(0, node.clientHeight * 0.8)")
+        box.evaluate(
+            "node => new Promise((done) => { node.scrollBy(0, node.clientHeight * 0.8);"
+            "requestAnimationFrame(() => requestAnimationFrame(done)); })"
+        )
         shown.tab.wait_for_function("() => document.querySelectorAll('.slot.blank').length === 0")
     assert seen == set(range(total)), "every row was shown"
     last = asked.rows({}, total - 1, 1)["rows"][0]
@@ -228,6 +231,61 @@ def test_a_note_of_one_tab_is_seen_in_another(open_page, runs, tmp_path):
         other.tab.locator(".slot .card").click()
         assert other.tab.get_by_label("note").input_value() == "look <script>at</script> this"
         assert one.complaints == other.complaints == []
+
+
+def test_names_that_are_markup_stay_text(open_page, tmp_path):
+    with serving([hostile_run(tmp_path)], write=True) as address:
+        page = open_page(address)
+        for name in EVIL[:2]:
+            page.open({"label": [name]})
+            page.tab.locator(".slot .card").first.click()
+            assert name in page.tab.locator("dialog h2").inner_text()
+            assert name in page.tab.locator(".slot .caption").first.inner_text()
+        assert page.tab.evaluate("window.hurt") is None
+        assert page.tab.locator("img[onerror], main b > b").count() == 0
+        assert page.complaints == []
+
+
+MILLION = """async () => {
+    const { Endless } = await import("/front/endless.js");
+    const asked = window.asked = [];
+    const list = window.list = new Endless({
+        ask: async (offset, limit) => {
+            asked.push(offset);
+            return { total: 1000000, rows: [...Array(limit).keys()].map((i) => ({ index: offset + i })) };
+        },
+        card: async (row) => {
+            const node = document.createElement("button");
+            return Object.assign(node, { textContent: `row ${row.index}`, className: "card" });
+        },
+        failed: (error) => { throw error; },
+    });
+    document.querySelector("main").replaceChildren(list.node);
+    return list.start();
+}"""
+
+
+def test_a_million_rows_scroll_to_the_last(shown):
+    assert shown.tab.evaluate(MILLION) == 1_000_000
+    shown.tab.wait_for_selector("text=row 0")
+    box = shown.tab.locator(".endless")
+    box.evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    shown.tab.wait_for_selector('.slot[data-at="999999"]:has-text("row 999999")')
+    assert shown.tab.locator(".slot").count() < 60
+    box.evaluate("node => { node.scrollTop = node.scrollHeight / 2; }")
+    shown.tab.wait_for_function("() => /^row (49|50)/.test(document.querySelector('.slot .card')?.textContent)")
+    before = seen(shown.tab)
+    box.hover()
+    shown.tab.mouse.wheel(0, 300)
+    shown.tab.wait_for_timeout(400)
+    after = seen(shown.tab)
+    assert after & before, "the wheel moves by what it says, and not by thousands of rows"
+    assert after != before
+    assert len(shown.tab.evaluate("asked")) < 20, "what is passed by is not asked for"
+
+
+def seen(tab):
+    return set(tab.evaluate("[...document.querySelectorAll('.slot')].map(node => Number(node.dataset.at))"))
 
 
 def test_without_write_there_is_nothing_to_save(shown):

@@ -7,15 +7,13 @@ import shutil
 import cv2
 import numpy as np
 import pytest
-from served import DATA, Asked, serving
+from served import DATA, EVIL, Asked, hostile_run, serving
 
 import misdetect as md
 from misdetect.app.pictures import Kept
 from misdetect.engine.store import Run
 from misdetect.studies.failures import Pictures, failures
 from misdetect.studies.notes import Note, append_note, checked, failure_key, notes_file, read_notes
-
-EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'>", "plain")
 
 
 def pixels(answer):
@@ -131,20 +129,7 @@ def test_marks_of_charts_lead_to_as_many_rows(asked):
 
 
 def test_names_are_text(tmp_path):
-    generator = np.random.default_rng(0)
-    for name in ("a", "b"):
-        cv2.imwrite(str(tmp_path / f"{name}.png"), generator.integers(0, 255, (64, 80, 3)).astype(np.uint8))
-    images = [{"id": i, "file_name": f"{n}.png", "width": 80, "height": 64} for i, n in enumerate("ab")]
-    one = {"area": 676, "iscrowd": 0}
-    boxes = [{"id": i, "image_id": i % 2, "category_id": 1 + i // 2, "bbox": [4 + 30 * (i // 2), 4, 26, 26], **one}
-             for i in range(4)]  # fmt: skip
-    categories = [{"id": i + 1, "name": name} for i, name in enumerate(EVIL)]
-    path = tmp_path / "truth.json"
-    path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": categories}))
-    answer = ([[5, 5, 30, 30]], [0.9], [1])
-    detector = md.load_detector(lambda images: [answer] * len(images), names=EVIL)
-    md.explain(detector, f"coco:{path}", out=tmp_path / "<b>run</b>")
-    with serving([tmp_path / "<b>run</b>"]) as address:
+    with serving([hostile_run(tmp_path)]) as address:
         asked = Asked(address)
         page = asked.client.get("/").text
         assert "<b>run" not in page
