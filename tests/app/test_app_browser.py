@@ -126,6 +126,7 @@ def test_words_scores_and_orders(shown, asked):
     shown.tab.wait_for_selector(f'.slot[data-at="0"] .card[data-index="{first["index"]}"]')
 
 
+@pytest.mark.heavy
 def test_an_address_can_be_sent_on(open_page, address, asked):
     wanted = {"study": ["score"], "outcome": ["extra", "missed"], "sort": "surest"}
     page = open_page(address)
@@ -200,7 +201,7 @@ def test_edited_pictures_are_drawn_where_they_belong(open_page, address, asked):
     assert page.tab.evaluate("async a => (await createImageBitmap(await (await fetch(a)).blob())).width", address_) > 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.heavy)])
 def test_on_a_phone_nothing_scrolls_sideways(open_page, address, scheme):
     page = open_page(address, PHONE, color_scheme=scheme, has_touch=True)
     beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -233,6 +234,7 @@ def test_a_note_of_one_tab_is_seen_in_another(open_page, runs, tmp_path):
         assert one.complaints == other.complaints == []
 
 
+@pytest.mark.heavy
 def test_names_that_are_markup_stay_text(open_page, tmp_path):
     with serving([hostile_run(tmp_path)], write=True) as address:
         page = open_page(address)
@@ -294,6 +296,7 @@ def test_without_write_there_is_nothing_to_save(shown):
     assert shown.tab.locator("dialog .notes").count() == 0
 
 
+@pytest.mark.heavy
 def test_a_server_that_is_killed_is_told_and_one_that_is_back_is_used(open_page, runs):
     port = free_port()
     process, said = start(runs / "explain", "--port", port)
@@ -315,6 +318,7 @@ def test_a_server_that_is_killed_is_told_and_one_that_is_back_is_used(open_page,
         process.wait(20)
 
 
+@pytest.mark.heavy
 def test_a_run_that_grows_is_told_and_shown(open_page, runs, tmp_path):
     shutil.copytree(runs / "explain", tmp_path / "run")
     late = part_files(tmp_path / "run" / "parts")[3:]

@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 from in_process import ended
-from served import Asked, start
+from served import Asked, serving, start
 
 from misdetect.app.serving import is_local
 
@@ -45,17 +45,13 @@ def test_a_run_of_another_version_is_told_and_the_others_are_served(capsys, runs
     about = json.loads((tmp_path / "old" / "run.json").read_text())
     (tmp_path / "old" / "run.json").write_text(json.dumps(about | {"format": 1}))
     assert "format 1" in refused(capsys, tmp_path / "old")
-    process, said = start(runs / "explain", tmp_path / "old", "--port", 0)
-    try:
-        assert [str(path) for path in said["runs"]] == [str(runs / "explain")]
-        assert "format 1" in said["problems"][0]
-        assert "format 1" in httpx.get(said["address"]).text, "on the page too"
-    finally:
-        process.terminate()
-        process.wait(20)
+    with serving([runs / "explain", tmp_path / "old"]) as address:
+        assert Asked(address).rows({})["total"] > 0
+        assert "format 1" in Asked(address).json("/api/state")["problems"][0]
+        assert "format 1" in httpx.get(address).text, "on the page too"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.heavy)])
 def test_it_prints_its_address_and_ends_when_told_to(runs, number):
     process, said = start(runs / "explain", "--port", 0)
     assert sorted(said) == ["address", "playground", "problems", "rows", "runs", "write"]
@@ -67,6 +63,7 @@ def test_it_prints_its_address_and_ends_when_told_to(runs, number):
     assert "Traceback" not in err
 
 
+@pytest.mark.heavy
 def test_beyond_this_machine_it_asks_for_a_token(runs):
     process, said = start(runs / "explain", "--port", 0, "--host", "0.0.0.0")
     try:
