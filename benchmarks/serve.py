@@ -150,10 +150,10 @@ def measure(server: Server, asked: int) -> dict:
     for wanted in filters(words, asked):
         address = quote(json.dumps(wanted))
         facets.append(_timed(lambda a=address: client.get(f"/api/facets?filter={a}")))
-        first.append(_timed(lambda a=address: client.get(f"/api/rows?filter={a}&offset=0&limit=60")))
+        first.append(_timed(lambda a=address: client.get(f"/api/rows?filter={a}&offset=0&limit=24")))
     total = client.get("/api/rows?filter={}&offset=0&limit=1").json()["total"]
     for part in (0.2, 0.5, 0.99):
-        deep.append(_timed(lambda p=part: client.get(f"/api/rows?filter={{}}&offset={int(p * total)}&limit=60")))
+        deep.append(_timed(lambda p=part: client.get(f"/api/rows?filter={{}}&offset={int(p * total)}&limit=24")))
     page = client.get("/api/rows?filter={}&offset=0&limit=24").json()
     for record in list(page["images"].values())[:24]:
         photos.append(_timed(lambda r=record: client.get(r["picture"])))

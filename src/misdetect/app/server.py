@@ -149,7 +149,7 @@ class App:
 
     def _rows_of(self, wanted: Wanted, offset: int, limit: int) -> dict[str, Any]:
         edition = self._store.edition
-        rows = edition.some(wanted, offset, limit)
+        total, rows = edition.found(wanted, offset, limit)
         for row in rows:
             each = self._by_name[row["run"]]
             note = self._said(each).get(row["key"], Note())
@@ -158,7 +158,7 @@ class App:
             if asked is not None:  # scores are computed from detections: what is asked again is the image
                 row["replay"] = row["replay"].replace(each.name, asked.name, 1)
         described = self._pictures.describe(rows, self._by_name)
-        return {"total": edition.total(wanted), "rows": rows, "version": self._store.version, **described}
+        return {"total": total, "rows": rows, "version": self._store.version, **described}
 
     def _said(self, each: Shelved) -> dict[str, Note]:
         """What people say of the failures of a run; read again when the file has changed."""

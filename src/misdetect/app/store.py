@@ -187,16 +187,22 @@ class Edition:
 
     def some(self, wanted: Wanted, offset: int, limit: int) -> list[Row]:
         """The rows from ``offset`` on, at most ``limit``: a page's columns, with ``run`` and ``detector``."""
+        return self.found(wanted, offset, limit)[1]
+
+    def found(self, wanted: Wanted, offset: int, limit: int) -> tuple[int, list[Row]]:
+        """How many rows there are, and ``some`` of them."""
         where, values = wanted.where(self.words)
         columns = ", ".join(f'p."{name}"' for name in ("place", *_KEPT)) + ", "
         columns += ", ".join(f's."{name}"' for name in _SHOWN)
+        once = "" if "search" in wanted.filter else "NOT"  # a search costs more than to keep what it finds
         with self._cursor() as cursor:
             places = cursor.execute(
-                f"SELECT place, line FROM page WHERE {where} ORDER BY {wanted.order} LIMIT ? OFFSET ?",
+                f"WITH base AS {once} MATERIALIZED (SELECT place, line, score, area FROM page WHERE {where}) "
+                f"SELECT place, line, (SELECT count(*) FROM base) FROM base ORDER BY {wanted.order} LIMIT ? OFFSET ?",
                 [*values, min(limit, MOST_ROWS), offset],
             ).fetchall()
             if not places:
-                return []
+                return self.total(wanted), []
             chosen, lines = (", ".join(str(int(pair[i])) for pair in places) for i in (0, 1))
             found = cursor.execute(
                 f"SELECT {columns} FROM (FROM page WHERE place IN ({chosen})) p JOIN (SELECT *, rowid FROM staged "
@@ -204,7 +210,7 @@ class Edition:
             )
             names = [each[0] for each in found.description]
             rows = {row[0]: dict(zip(names, row, strict=True)) for row in found.fetchall()}
-        return [self._finished(rows[place]) for place, _ in places]
+        return int(places[0][2]), [self._finished(rows[place]) for place, *_ in places]
 
     def _finished(self, row: Row) -> Row:
         row["index"] = row.pop("place")

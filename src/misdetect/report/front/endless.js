@@ -1,8 +1,8 @@
 // Cards of any number of rows: only those that can be seen are in the page, and only theirs are asked for.
 import { el } from "./dom.js";
 
-const BLOCK = 48;
-const BLOCKS = 24;
+const BLOCK = 24;
+const BLOCKS = 48;
 const GAP = 12;
 const NARROWEST = 250;
 const TEXT = 64;
