@@ -37,6 +37,7 @@ class Opened:
         self.tab.wait_for_function(
             "said => new RegExp(said).test(document.querySelector('md-gallery .total').textContent)", arg=said
         )
+        self.tab.wait_for_selector("md-gallery[aria-busy=false]")
         if count:
             self.tab.wait_for_selector(".slot .card")
 
@@ -45,6 +46,7 @@ class Opened:
         return json.loads(unquote(self.tab.url.partition("#rows=")[2]))
 
     def choose(self, column, word):
+        self.tab.wait_for_selector("md-gallery[aria-busy=false]")
         select = self.tab.locator(f'md-gallery select[data-column="{column}"]')
         label = next(each for each in select.locator("option").all_inner_texts() if each.startswith(f"{word} ("))
         select.select_option(label=label)

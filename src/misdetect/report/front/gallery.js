@@ -125,6 +125,7 @@ export class Gallery extends HTMLElement {
 
   async #refresh() {
     const turn = ++this.#turn;
+    this.setAttribute("aria-busy", "true");
     this.#fillChoices();
     this.#fillChips();
     try {
@@ -133,6 +134,7 @@ export class Gallery extends HTMLElement {
     } catch (error) {
       if (turn === this.#turn) this.#fail(error);
     }
+    if (turn === this.#turn) this.setAttribute("aria-busy", "false");
   }
 
   async #redraw() {
