@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from misdetect.app.shelf import Shelf
-from misdetect.app.store import FACETS, Edition, Store
+from misdetect.app.store import FACETS, Edition, Store, _parsed
 from misdetect.app.wanted import ORDERS, Wanted
 from misdetect.engine.about import read_about, write_about
 from misdetect.engine.parts import part_files
@@ -194,6 +194,14 @@ def test_a_run_without_rows_yet_and_a_damaged_one_are_no_obstacle(runs, tmp_path
     assert "damaged" in shelf.problems[0]
     assert Edition(shelf).rows == Edition(Shelf([runs / "other"])).rows
     assert Edition(Shelf([tmp_path / "empty"])).total(Wanted({"label": ["chair"], "search": "x"})) == 0
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    (None, None), ('{"a": 1.5}', {"a": 1.5}), ('{"a": NaN, "b": -Infinity}', {"a": None, "b": None}), ("{", None),
+    ("[" * 100_000, None),
+])  # fmt: skip
+def test_evidence_of_a_stranger_is_json_or_nothing(text, value):
+    assert _parsed(text) == value
 
 
 @pytest.mark.parametrize("name", ["absent", "file", "bare"])

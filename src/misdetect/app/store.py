@@ -6,6 +6,7 @@ bound on memory. ``Store`` has the newest edition and makes another when a run h
 """
 
 import json
+import math
 import shlex
 import threading
 import time
@@ -105,15 +106,12 @@ class Edition:
 
     def _words(self, name: str) -> tuple[str, ...]:
         """The values of a text column; columns that rows are counted by are enumerations, which are quick to count."""
+        values = f'SELECT DISTINCT "{name}" FROM staged WHERE "{name}" IS NOT NULL ORDER BY ALL'
         if name == "others":
-            words: list[tuple[str]] = [(word,) for word in ("find it", "some find it", "miss it too")]
-        else:
-            words = self._database.execute(
-                f'SELECT DISTINCT "{name}" FROM staged WHERE "{name}" IS NOT NULL ORDER BY ALL'
-            ).fetchall()
+            values = "SELECT unnest(['find it', 'miss it too', 'some find it'])"
+        words = self._database.execute(values).fetchall()
         if words:
-            listed = ", ".join("'" + word.replace("'", "''") + "'" for (word,) in words)
-            self._database.execute(f'CREATE TYPE "enum_{name}" AS ENUM ({listed})')
+            self._database.execute(f'CREATE TYPE "enum_{name}" AS ENUM ({values})')
         return tuple(word for (word,) in words)
 
     def _arrange(self) -> None:
@@ -214,9 +212,9 @@ class Edition:
 
     def _finished(self, row: Row) -> Row:
         row["index"] = row.pop("place")
-        row["evidence"] = json.loads(row["evidence"]) if row["evidence"] else None
+        row["evidence"] = _parsed(row["evidence"])
         row["replay"] = shlex.join(["misdetect", "replay", row["run"], row["case"]])
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        return {name: _rounded(value) if isinstance(value, float) else value for name, value in row.items()}
 
     def teller(self, each: Shelved) -> Shelved | None:
         """The run of the same detector on the same data that knows most of its detections."""
@@ -275,6 +273,18 @@ class Edition:
     def failing(self) -> set[str]:
         """The studies that have failures."""
         return {word for word, _ in self.facets(Wanted({"failure": [True]}), ["study"])["study"]}
+
+
+def _parsed(text: str | None) -> Any:
+    """Evidence, which a stranger may have written; what JSON has no number for is none."""
+    try:
+        return None if text is None else json.loads(text, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None
 
 
 def _select(each: Shelved, reported: float) -> tuple[str, dict[str, Any]]:
