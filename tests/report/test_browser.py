@@ -112,7 +112,7 @@ def test_filters_join_and_can_be_taken_away(open_page, page):
 def test_words_scores_and_orders(open_page, page):
     shown = open_page(page.path)
     shown.tab.get_by_label("search").fill("CUP missed")
-    shown.tab.wait_for_function("location.hash.includes('search')")
+    shown.tab.wait_for_function("() => location.hash.includes('search')")
     shown.settle()
     failures = page.behind({"failure": [True], "again": [False]})
     assert shown.total == sum(row["label"] == "cup" and row["outcome"] == "missed" for row in failures) > 0
