@@ -18,7 +18,7 @@ def plain(name: str) -> str:
 def test_every_dependency_is_constrained():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     known = {plain(line.partition("==")[0]) for line in lines if "==" in line}
-    asked = set(needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "dev"), {})) - {
+    asked = set(needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "app", "dev"), {})) - {
         "misdetect",
         "setuptools",
     }

@@ -43,8 +43,8 @@ def licence(found: Distribution) -> str:
 
 def main() -> int:
     """Print the table; how many of a user's dependencies are copyleft decides the exit code."""
-    users = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud"), {})
-    everyone = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "dev"), {})
+    users = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "app"), {})
+    everyone = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "app", "dev"), {})
     users.pop("misdetect", None)
     print("# Licences of dependencies\n\nMade by `make licences` from what is installed.\n")
     for title, chosen in (

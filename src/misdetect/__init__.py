@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from misdetect.api.harden import harden
     from misdetect.api.pool import pool
     from misdetect.api.score import score
+    from misdetect.app.serving import serve
     from misdetect.data import load_data
     from misdetect.detections import Detections, Truth
     from misdetect.detectors import load_detector
@@ -55,6 +56,7 @@ _WHERE = {
     "pool": "misdetect.api",
     "scan": "misdetect.api",
     "score": "misdetect.api",
+    "serve": "misdetect.app.serving",
     "verify": "misdetect.api",
 }
 
@@ -84,6 +86,7 @@ __all__ = [
     "pool",
     "scan",
     "score",
+    "serve",
     "verify",
 ]
 

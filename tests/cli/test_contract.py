@@ -37,8 +37,9 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def commands(world, runs, tmp_path):
-    """For each verb arguments that work; what is written goes to ``new`` in ``tmp_path``."""
+def commands(world, runs, tmp_path, monkeypatch):
+    """For each verb arguments that work; what is written goes to ``new`` in ``tmp_path``. A server ends at once."""
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
     results = tmp_path / "results.json"
     results.write_text(json.dumps(world.expected))
     fuzz, new = runs / "fuzz", tmp_path / "new"
@@ -66,6 +67,7 @@ def commands(world, runs, tmp_path):
         "replay": ["replay", fuzz, "insertion/10", "--trust"],
         "scan": ["scan", *GLASS, "--pairs", "1", "--step", "40", "--out", new, "--pictures", "0"],
         "score": ["score", "--truth", world.data, "--predictions", str(results)],
+        "serve": ["serve", runs / "one", "--port", "0"],
         "show": ["show", runs / "one"],
         "verify": ["verify", *BIKES, "--out", new, "--pictures", "0"],
         "zoo": ["zoo"],
@@ -122,6 +124,7 @@ BAD = {
     "attack nowhere": ["attack", "--detector", "zoo:ssd", "--data", "rooms:val", "--where", "there"],
     "attack on a black box": ["attack", "--detector", "glassbox:none,data=rooms:val", "--data", "rooms:val"],
     "no run to replay": ["replay", "absent", "insertion/1"],
+    "no run to serve": ["serve", "absent"],
     "no run to export": ["export", "absent", "--out", "o"],
     "no runs to compare": ["compare", "absent", "gone"],
     "no states to verify": [

@@ -109,6 +109,26 @@ def test_filters_join_and_can_be_taken_away(open_page, page):
     assert shown.total == len(page.behind({"failure": [True], "mechanism": [mechanism]}))
 
 
+def test_words_scores_and_orders(open_page, page):
+    shown = open_page(page.path)
+    shown.tab.get_by_label("search").fill("CUP missed")
+    shown.tab.wait_for_function("() => location.hash.includes('search')")
+    shown.settle()
+    failures = page.behind({"failure": [True], "again": [False]})
+    assert shown.total == sum(row["label"] == "cup" and row["outcome"] == "missed" for row in failures) > 0
+    shown.tab.goto(page.path.as_uri() + "#rows=%7B%22scores%22%3A%5B0.5%2C0.9%5D%2C%22sort%22%3A%22surest%22%7D")
+    shown.settle()
+    between = sorted(row["score"] for row in page.rows if row["score"] is not None and 0.5 <= row["score"] <= 0.9)
+    assert shown.total == len(between) > 0
+    first = int(shown.tab.locator("md-gallery .card").first.get_attribute("data-index"))
+    assert page.rows[first]["score"] == between[-1]
+    shown.tab.get_by_label("order").select_option("smallest")
+    shown.settle()
+    first = page.rows[int(shown.tab.locator("md-gallery .card").first.get_attribute("data-index"))]
+    areas = [(row["x1"] - row["x0"]) * (row["y1"] - row["y0"]) for row in page.rows if row["score"] in between]
+    assert (first["x1"] - first["x0"]) * (first["y1"] - first["y0"]) == min(areas)
+
+
 def test_a_cell_of_the_matrix_shows_its_objects(open_page, page):
     (matrix,) = page.charts("matrix")
     cell = max((c for line in matrix["cells"] for c in line if c and not c["right"]), key=lambda c: c["value"])

@@ -16,6 +16,7 @@ from misdetect.studies.attack.adversarial import adversarial_images, first_loss
 from misdetect.studies.contract import Document
 from misdetect.studies.failures import Failure, failures
 from misdetect.studies.fuzz.failing import FailingImages, Hidden, Inserted, Which, check_study
+from misdetect.studies.notes import read_notes, with_note
 
 Form = Literal["images", "coco", "folders", "latex", "page"]
 MOST = 50
@@ -90,8 +91,9 @@ def _failures(opened: Run, out: Path, to: Form, most: int | None) -> Document:
     if not every:
         raise BadData(f"{opened.path} has no failure, so there is nothing to export.")
     about: dict[str, Any] = {"run": str(opened.path), "out": str(out), "to": to, "failures": len(every)}
+    notes = read_notes(opened.directory)
     if to == "folders":
-        names = write_folders(opened.directory, opened.data, every[: most or MOST], out)
+        names = write_folders(opened.directory, opened.data, every[: most or MOST], out, notes)
         return {**about, "folders": names}
     chosen = every[:most]
     by_image: dict[str, list[Failure]] = {}
@@ -99,7 +101,7 @@ def _failures(opened: Run, out: Path, to: Form, most: int | None) -> Document:
         by_image.setdefault(failure["image"], []).append(failure)
     place = {opened.data[i].id: i for i in range(len(opened.data))}
     images = sorted(by_image, key=place.__getitem__)
-    labels = [[_label(failure) for failure in by_image[image]] for image in images]
+    labels = [[_label(failure) | with_note(failure, notes) for failure in by_image[image]] for image in images]
     return {**about, **export_labels(opened.data, out, [place[image] for image in images], labels)}
 
 

@@ -84,6 +84,10 @@ VERBS = {
         "AP, AR and TIDE errors of stored predictions.",
         "--truth coco:instances.json --predictions results.json",
     ),
+    "serve": (
+        "Walk through the rows of runs in a browser: filters, pictures, charts, notes, and a playground.",
+        "RUN... --port 8000",
+    ),
     "show": ("The document of a run again, from its directory alone.", "RUN --json"),
     "verify": (
         "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",

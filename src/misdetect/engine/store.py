@@ -282,7 +282,7 @@ class Run:
         changes in it is undone."""
         parts = tuple(self._parts())
         idle, self._idle = self._idle, None  # taken: a query inside another one has its own
-        database = idle[1] if idle is not None and idle[0] == parts else self._views(parts)
+        database = idle[1] if idle is not None and idle[0] == parts else self._viewed(parts)
         database.begin()
         try:
             yield database
@@ -292,9 +292,17 @@ class Run:
         database.rollback()
         self._idle = parts, database
 
-    def _views(self, parts: Sequence[Part]) -> duckdb.DuckDBPyConnection:
-        """A database with the views ``rows`` and ``errors`` of ``parts``."""
+    def _viewed(self, parts: Sequence[Part]) -> duckdb.DuckDBPyConnection:
         database = new_database()
+        self._make_views(database, parts)
+        return database
+
+    def make_views(self, database: duckdb.DuckDBPyConnection) -> None:
+        """Make the views ``rows`` and ``errors`` in ``database``, where those of another run may be; they are of the
+        parts that are there now."""
+        self._make_views(database, self._parts())
+
+    def _make_views(self, database: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> None:
         paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
         if paths and _PATTERN.search(paths[0]):
             database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
@@ -307,15 +315,16 @@ class Run:
             everything = "nothing"
         database.register("failed", pa.table({"index": pa.array(sorted(self.failed()), pa.int64())}))
         database.execute(
-            f"CREATE VIEW rows AS SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
+            "CREATE OR REPLACE VIEW rows AS "
+            f"SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
         )
         # a case that was asked again and failed again has several rows; which of its errors is told does not matter
         database.execute(
-            f'CREATE VIEW errors AS SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
+            "CREATE OR REPLACE VIEW errors AS "
+            f'SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
             f"any_value(error_image) AS image "
             f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
         )
-        return database
 
     def table(self) -> pa.Table:
         """All rows in the order of cases: the same however the run was divided, interrupted and resumed."""

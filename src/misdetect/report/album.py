@@ -88,9 +88,9 @@ class Album:
         return key
 
 
-def shrunk(image: Pixels) -> tuple[Pixels, float]:
-    """``image`` with its longer side at most ``LONGEST``, and the factor."""
-    factor = LONGEST / max(image.shape[:2])
+def shrunk(image: Pixels, longest: int = LONGEST) -> tuple[Pixels, float]:
+    """``image`` with its longer side at most ``longest``, and the factor."""
+    factor = longest / max(image.shape[:2])
     if factor >= 1:
         return image, 1.0
     small: Pixels = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA))

@@ -5,8 +5,8 @@ curves and matrices stand for those too. Rows are in the order in which they are
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from misdetect.studies.ledger import ledger
 Row = dict[str, Any]
 Filter = dict[str, Any]
 """Columns with the values that a row may have there; ``wrong_at`` is a score: see ``wrong_at``."""
+Counted = Callable[..., Counter[tuple[Any, ...]]]
+"""Called with names of columns: how many rows of one study have each of the combinations of values that there are, the
+first in the rows' order first; scores are rounded to four digits."""
 
 MOST = 40_000
 """Rows of a page."""
@@ -161,6 +164,17 @@ def _severity(row: Row) -> float:
     if row["score_before"] is not None:
         return float(row["score_before"])
     return float((row["x1"] - row["x0"]) * (row["y1"] - row["y0"]))
+
+
+def counted(rows: Sequence[Row], study: str) -> Counted:
+    """The rows of ``study`` among ``rows``, to be counted."""
+    own = [row for row in rows if row["study"] == study]
+
+    def values(name: str) -> list[Any]:
+        found = [row[name] for row in own]
+        return [None if each is None else round(each, 4) for each in found] if name == "score" else found
+
+    return lambda *names: Counter(zip(*map(values, names), strict=True))
 
 
 def as_columns(rows: Sequence[Row]) -> dict[str, Any]:

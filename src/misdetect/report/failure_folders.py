@@ -4,7 +4,7 @@ row of the ledger, where it comes from, and the command that asks again."""
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ from misdetect.picture import Pixels
 from misdetect.printable import printable
 from misdetect.report.figures import enlarged, save_png, with_boxes
 from misdetect.studies.failures import Failure, Pictures, told
+from misdetect.studies.notes import Note, with_note
 
 _ABOUT = ("versions", "detector_settings", "command")
 
 
-def write_folders(run: Run, data: Dataset, found: Sequence[Failure], out: Path) -> list[str]:
-    """Write a folder for each of ``found`` into the new folder ``out``; their names, in that order."""
+def write_folders(
+    run: Run, data: Dataset, found: Sequence[Failure], out: Path, notes: Mapping[str, Note] | None = None
+) -> list[str]:
+    """Write a folder for each of ``found`` into the new folder ``out``, with what people said of it (``notes``); their
+    names, in that order."""
     pictures, names = Pictures(run, data), []
     with whole_folder(out) as partial:
         for number, failure in enumerate(found, start=1):
@@ -32,9 +36,10 @@ def write_folders(run: Run, data: Dataset, found: Sequence[Failure], out: Path) 
             folder = partial / names[-1]
             folder.mkdir()
             _draw(pictures, failure, folder)
-            document = {"failure": _plain(failure), **_source(run)}
+            said = with_note(failure, notes or {})
+            document = {"failure": _plain(failure) | said, **_source(run)}
             (folder / "failure.json").write_text(json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n")
-            (folder / "README.md").write_text(_page(run, failure, folder), encoding="utf-8")
+            (folder / "README.md").write_text(_page(run, failure, folder, said), encoding="utf-8")
     return names
 
 
@@ -68,7 +73,7 @@ def _source(run: Run) -> dict[str, Any]:
     return {**who, "settings": run.settings, **{key: run.about.get(key) for key in _ABOUT}}
 
 
-def _page(run: Run, failure: Failure, folder: Path) -> str:
+def _page(run: Run, failure: Failure, folder: Path, said: Mapping[str, Any]) -> str:
     """In a code block, where nothing that a stranger has named is Markdown."""
     detector, data = (run.about["identity"][key]["spec"] for key in ("detector", "data"))
     shown = "`failure.png` shows it"
@@ -78,6 +83,8 @@ def _page(run: Run, failure: Failure, folder: Path) -> str:
         f"what      {told(failure)}" + (f" ({failure['times']} times)" if failure["times"] > 1 else ""),
         f"where     {failure['image']}, object {failure['object']}, {failure['condition']}",
         *([f"why       {failure['mechanism']}"] if failure["mechanism"] else []),
+        *([f"tags      {', '.join(said['tags'])}"] if "tags" in said else []),
+        *([f"note      {said['note']}"] if "note" in said else []),
         f"detector  {detector}",
         f"data      {data}",
         f"again     {shlex.join(['misdetect', 'replay', str(run.path), failure['case']])}",

@@ -21,9 +21,9 @@ from misdetect.engine.store import Run
 from misdetect.errors import MisdetectError
 from misdetect.files import write_atomically
 from misdetect.report.album import Album
-from misdetect.report.embedded import REPORTED, Row, as_columns, page_rows
+from misdetect.report.embedded import REPORTED, Row, as_columns, counted, page_rows
 from misdetect.report.inline import json_block, whole_page
-from misdetect.report.scenes import draw_scenes, image_records, stages, take_photos
+from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import Chart, charts_of
 from misdetect.studies.contract import Document
 
@@ -98,20 +98,21 @@ def report_page(
     rows, left_out = page_rows({study: run.directory for study, run in runs.items()}, _reported(runs))
     data, lacking = _opened(runs)
     charts = {
-        study: charts_of(study, run.directory, run.document, rows, data.get(study)) for study, run in runs.items()
+        study: charts_of(study, run.directory, run.document, counted(rows, study), data.get(study))
+        for study, run in runs.items()
     }
     kept = as_columns(rows)
     left = LARGEST - FIGURES - _BOXES - len(json.dumps(kept))
     album = Album(min(PICTURES, left) if most else 0)
     meta = _meta(runs, rows, data, album, _mapped(charts))
-    meta["charts"] = {name: chart for study, own in charts.items() for name, chart in _named(study, own).items()}
+    meta["charts"] = {name: chart for study, own in charts.items() for name, chart in named_charts(study, own).items()}
     parts, seen, room = [], set[bytes](), [FIGURES]
     for study, run in runs.items():
         drawn = _figures(run, most) if study in finished and study in data and most else []
-        shown = _places(_named(study, charts[study])) + figures(drawn, seen, room)
+        shown = chart_places(named_charts(study, charts[study])) + figures(drawn, seen, room)
         found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
         found += settings_table(run.document["settings"])
-        parts.append(_section(study, TITLES.get(study, study), found))
+        parts.append(section(study, TITLES.get(study, study), found))
     failing = {row["study"] for row in rows if row["failure"]}
     top = "" if findings is None else top_findings(findings, failing)
     body = [f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header>', _navigation(runs)]
@@ -147,7 +148,8 @@ def _opened(runs: Mapping[str, Shown]) -> tuple[dict[str, Dataset], str]:
     return found, why
 
 
-def _named(study: str, charts: Sequence[Chart]) -> dict[str, Chart]:
+def named_charts(study: str, charts: Sequence[Chart]) -> dict[str, Chart]:
+    """Charts by the names of their places."""
     return {f"{study}-{i}": chart for i, chart in enumerate(charts)}
 
 
@@ -165,7 +167,7 @@ def _meta(
         directories = {study: run.directory for study, run in runs.items()}
         largest = max(data.values(), key=len)
         wanted = dict.fromkeys([*mapped, *(row["image"] for row in rows)])
-        meta["images"] = image_records(directories, largest, wanted)
+        meta["images"] = image_records(detections(directories), largest, wanted)
         take_photos(mapped, meta["images"], largest, album)
         meta["scenes"] = draw_scenes(rows, meta["images"], largest, stages(directories, data), album)
     return meta
@@ -202,12 +204,12 @@ def _overview(runs: Mapping[str, Shown], skipped: Sequence[Mapping[str, str]]) -
     lines = [(f'<a href="#{study}">{study}</a>', "", (run.sentences or ["–"])[0]) for study, run in runs.items()]
     lines += [(html.escape(each["study"]), ' class="skipped"', f"not run: {each['why']}") for each in skipped]
     table = "".join(f"<tr{kind}><td>{study}</td><td>{html.escape(said)}</td></tr>" for study, kind, said in lines)
-    return _section("studies", "Study by study", f'<table class="overview">{table}</table>')
+    return section("studies", "Study by study", f'<table class="overview">{table}</table>')
 
 
 def _gallery(rows: Sequence[Row], left_out: int, lacking: str) -> str:
     if not rows:
-        return _section("failures", "Failures, one by one", "<p>There is nothing to look at one by one.</p>")
+        return section("failures", "Failures, one by one", "<p>There is nothing to look at one by one.</p>")
     said = (
         "Every row of the ledger with its picture. A click, or Enter, opens the evidence and the command that asks "
         "again; a click on any mark of the charts below shows exactly the rows behind it here."
@@ -217,15 +219,16 @@ def _gallery(rows: Sequence[Row], left_out: int, lacking: str) -> str:
     if lacking:
         said += f" Photos are lacking: {html.escape(lacking)}"
     warned = "<noscript><p>Charts and gallery need JavaScript, which is switched off here.</p></noscript>"
-    return _section("failures", "Failures, one by one", f"<p>{said}</p>{warned}<md-gallery></md-gallery>"
+    return section("failures", "Failures, one by one", f"<p>{said}</p>{warned}<md-gallery></md-gallery>"
                     "<md-evidence></md-evidence>")  # fmt: skip
 
 
-def _section(name: str, title: str, content: str) -> str:
+def section(name: str, title: str, content: str) -> str:
+    """A part of a page, as HTML."""
     return f'<section class="part" id="{name}"><h2>{title}</h2>{content}</section>'
 
 
-def _places(charts: Mapping[str, Chart]) -> str:
+def chart_places(charts: Mapping[str, Chart]) -> str:
     """Where the front end puts the charts."""
     return "".join(
         f'<div data-chart="{name}" class="{"wide" if _is_wide(chart) else "half"}"></div>'

@@ -30,14 +30,22 @@ EDITS = 600
 """Edited pictures of one study that are made again for a page."""
 _SAME = 0.5
 """IoU from which on two detections of a class are one."""
-_FAINT = 0.05
+FAINT = 0.05
 """Detections below this score are not drawn: a detector may report a hundred of them for an image."""
+TELLING = ("score", "explain", "detect")
+"""Studies that know the detections of an image, the best first."""
+STAGED = ("scan", "fuzz", "attack")
+"""Studies whose pictures are made again."""
 Box = list[Any]
 Scene = dict[str, Any]
 
 
 class Stage(Protocol):
     """The edited pictures of one run."""
+
+    def load(self, keys: Sequence[str] | None = None) -> None:
+        """Read the rows of the scenes of ``keys``, or all there are; only those are known from then on."""
+        ...
 
     def scene(self, key: str) -> Scene | None:
         """Boxes ``before`` and ``after``, the box that was ``inserted`` if any, and the ``image``."""
@@ -48,9 +56,12 @@ class Stage(Protocol):
         ...
 
 
-def image_records(runs: Mapping[str, Run], data: Dataset, wanted: Iterable[str]) -> dict[str, Any]:
-    """Every one of the images ``wanted``: its size, its objects with the score that finds each, its detections."""
-    place = _places(data)
+def image_records(
+    rows: Iterable[Row], data: Dataset, wanted: Iterable[str], place: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Every one of the images ``wanted``: its size, its objects with the score that finds each, its detections, of
+    ``rows`` (``detections``). ``place``: where in ``data`` each image is, where that is known already."""
+    place = places(data) if place is None else place
     records: dict[str, Any] = {}
     for image in wanted:
         if image in place:
@@ -59,12 +70,12 @@ def image_records(runs: Mapping[str, Run], data: Dataset, wanted: Iterable[str])
                 records[image] = {"width": sample.width, "height": sample.height, "truth": [], "found": []}
             except MisdetectError:  # a file that cannot be read any more
                 continue
-    for row in _detections(runs):
+    for row in rows:
         if row["image"] not in records:
             continue
         record = records[row["image"]]
         if row["kind"] == "detection":
-            if row["score"] >= _FAINT:
+            if row["score"] >= FAINT:
                 right = "kept" if row["tide"] in ("TP", "ignored", None) else "new"
                 record["found"].append([*_sides(row), row["label"], round(row["score"], 3), right])
         else:
@@ -73,37 +84,42 @@ def image_records(runs: Mapping[str, Run], data: Dataset, wanted: Iterable[str])
     return records
 
 
-def _detections(runs: Mapping[str, Run]) -> list[Row]:
-    """Objects and detections of clean images, by the run that knows most of them."""
-    box = ", ".join(f"t.{side}" for side in SIDES)
-    if "score" in runs:
-        found = runs["score"].query(
-            f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score "
-            "WHEN t.found THEN d.score END AS score FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d "
-            "ON t.case_index = d.case_index AND t.matched = d.id WHERE t.kind <> 'ignored' "
-            "ORDER BY t.case_index, t.row"
-        )
-    elif "explain" in runs:
-        found = runs["explain"].query(
-            f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score "
-            "WHEN t.found THEN 1.0 END AS score FROM rows t WHERE t.kind IN ('object', 'detection') "
-            "ORDER BY t.case_index, t.row"
-        )
-    elif "detect" in runs:
-        found = runs["detect"].query(
-            f"SELECT 'detection' AS kind, t.image, NULL AS id, t.label, {box}, NULL AS tide, t.score FROM rows t "
-            "ORDER BY t.case_index, t.row"
-        )
-    else:
+def detections(runs: Mapping[str, Run]) -> list[Row]:
+    """Objects and detections of images as they are, by the run that knows most of them."""
+    best = next((study for study in TELLING if study in runs), None)
+    if best is None:
         return []
-    rows: list[Row] = found.to_pylist()
+    rows: list[Row] = runs[best].query(f"{detections_select(best)} ORDER BY t.case_index, t.row").to_pylist()
     return rows
 
 
+def detections_select(study: str) -> str:
+    """Objects and detections of images as they are, as a SELECT over the ``rows`` (``t``) of a run of ``study``."""
+    box = ", ".join(f"t.{side}" for side in SIDES)
+    if study == "detect":
+        return f"SELECT 'detection' AS kind, t.image, NULL AS id, t.label, {box}, NULL AS tide, t.score FROM rows t"
+    head = f"SELECT t.kind, t.image, t.id, t.label, {box}, t.tide, CASE WHEN t.kind = 'detection' THEN t.score"
+    if study == "explain":
+        return f"{head} WHEN t.found THEN 1.0 END AS score FROM rows t WHERE t.kind IN ('object', 'detection')"
+    return (
+        f"{head} WHEN t.found THEN d.score END AS score FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d "
+        "ON t.case_index = d.case_index AND t.matched = d.id WHERE t.kind <> 'ignored'"
+    )
+
+
 def stages(runs: Mapping[str, Run], data: Mapping[str, Dataset]) -> dict[str, Stage]:
-    """The stage of each study that has one."""
+    """The stage of each study that has one, with all its scenes."""
+    found = {study: stage_of(run, data[study]) for study, run in runs.items() if study in STAGED and study in data}
+    for stage in found.values():
+        stage.load()
+    return found
+
+
+def stage_of(run: Run, data: Dataset) -> Stage:
+    """The stage of a run of one of the studies ``STAGED``; it knows no scene yet."""
     kinds: dict[str, Any] = {"scan": ScanStage, "fuzz": FuzzStage, "attack": AttackStage}
-    return {study: kinds[study](run, data[study]) for study, run in runs.items() if study in kinds and study in data}
+    made: Stage = kinds[run.study](run, data)
+    return made
 
 
 def draw_scenes(
@@ -111,7 +127,7 @@ def draw_scenes(
 ) -> dict[str, Scene]:
     """The scenes of ``rows`` in their order, with pictures as long as ``album`` takes them; photos go to ``records``.
     What was found as it should be brings no picture of its own."""
-    place, scenes, made = _places(data), dict[str, Scene](), dict.fromkeys(edited, 0)
+    place, scenes, made = places(data), dict[str, Scene](), dict.fromkeys(edited, 0)
     for row in rows:
         stage = edited.get(row["study"])
         if row["outcome"] != "found" and not album.full:
@@ -136,7 +152,7 @@ def draw_scenes(
 
 def take_photos(images: Iterable[str], records: dict[str, Any], data: Dataset, album: Album) -> None:
     """Put the photos of ``images`` into ``album``, and their keys into ``records``."""
-    place = _places(data)
+    place = places(data)
     for image in images:
         _photo(image, records, data, place, album)
 
@@ -156,8 +172,15 @@ class ScanStage:
 
     def __init__(self, run: Run, data: Dataset) -> None:
         self._run, self._study = run, rebuild_scan(run, data)
-        rows = run.query(
-            "SELECT pair, condition, x, y, background, objects, new FROM rows ORDER BY case_index, row"
+        self._rows: dict[tuple[Any, ...], Row] = {}
+
+    def load(self, keys: Sequence[str] | None = None) -> None:
+        asked = None if keys is None else ["/".join(key.split("/")[1:3]) for key in keys]
+        place = "concat(pair, '/', x, ',', y)"
+        rows = self._run.query(
+            f"SELECT pair, condition, x, y, background, objects, new FROM rows WHERE {_among(place, asked)} "
+            "ORDER BY case_index, row",
+            [] if asked is None else [asked],
         ).to_pylist()
         self._rows = {(row["pair"], row["x"], row["y"], row["condition"]): row for row in rows}
 
@@ -194,13 +217,23 @@ class FuzzStage:
     """Insertions of a campaign."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        self._bench = rebuild_fuzz(run, data).bench
-        rows = run.query(
-            'SELECT phase, "case", image, number, cutout, x, y, width, height, beside, reach, opacity, detections, '
-            "found FROM rows WHERE phase = 'clean' OR (phase = 'insertion' AND found IS NOT NULL)"
+        self._run, self._bench = run, rebuild_fuzz(run, data).bench
+        self._clean: dict[str, Any] = {}
+        self._rows: dict[str, Row] = {}
+
+    def load(self, keys: Sequence[str] | None = None) -> None:
+        asked = None if keys is None else [key.removeprefix("fuzz/") for key in keys]
+        rows = self._run.query(
+            'SELECT "case", image, number, cutout, x, y, width, height, beside, reach, opacity, found FROM rows '
+            f"WHERE phase = 'insertion' AND found IS NOT NULL AND {_among('rows.case', asked)}",
+            [] if asked is None else [asked],
         ).to_pylist()
-        self._clean = {row["image"]: row["detections"] for row in rows if row["phase"] == "clean"}
-        self._rows = {f"fuzz/{row['case']}": row for row in rows if row["phase"] == "insertion"}
+        self._rows = {f"fuzz/{row['case']}": row for row in rows}
+        clean = self._run.query(
+            "SELECT image, detections FROM rows WHERE phase = 'clean' AND image IN (SELECT unnest(?))",
+            [sorted({row["image"] for row in rows})],
+        ).to_pylist()
+        self._clean = {row["image"]: row["detections"] for row in clean}
 
     def scene(self, key: str) -> Scene | None:
         row = self._rows.get(key)
@@ -220,16 +253,19 @@ class AttackStage:
     """Attacked images, as far as the run kept them."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
-        self._run, self._data, self._place = run, data, _places(data)
-        how = attack_settings(run)
+        self._run, self._data, self._place = run, data, places(data)
         self._boxes: dict[tuple[str, str], list[Row]] = {}
-        for row in run.query(
+        self._clean = lru_cache(4)(self._open)
+
+    def load(self, keys: Sequence[str] | None = None) -> None:
+        asked = None if keys is None else [_attacked(key)[0] for key in keys]
+        self._boxes = {}
+        for row in self._run.query(
             f"SELECT image, condition, label, score, {', '.join(SIDES)} FROM rows WHERE kind = 'detection' "
-            "AND variant = 'vanilla' AND score >= ? ORDER BY case_index, row",
-            [how.score],
+            f"AND variant = 'vanilla' AND score >= ? AND {_among('image', asked)} ORDER BY case_index, row",
+            [attack_settings(self._run).score, *([] if asked is None else [asked])],
         ).to_pylist():
             self._boxes.setdefault((row["image"], row["condition"]), []).append(row)
-        self._clean = lru_cache(4)(self._open)
 
     def _open(self, image: str) -> Pixels:
         return self._data[self._place[image]].image
@@ -278,5 +314,11 @@ def _sides(each: Row) -> list[float]:
     return [round(each[side], 1) for side in SIDES]
 
 
-def _places(data: Dataset) -> dict[str, int]:
+def _among(value: str, asked: Sequence[Any] | None) -> str:
+    """That ``value`` is one of the parameter's, which is a list; anything where nothing is asked for."""
+    return "true" if asked is None else f"{value} IN (SELECT unnest(?))"
+
+
+def places(data: Dataset) -> dict[str, int]:
+    """Where in ``data`` each image is."""
     return {sample.id: i for i, sample in enumerate(data)}

@@ -1,7 +1,7 @@
 """The charts of a page, as values: every mark has its number and the filter of the rows behind it.
 
-One function per study reads its document, and the page's rows where the document has only sums. What draws them is the
-front end (``front/*.js``); charts without objects behind their marks are matplotlib's.
+One function per study reads its document, and counts of the page's rows where the document has only sums. What draws
+them is the front end (``front/*.js``); charts without objects behind their marks are matplotlib's.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
 from misdetect.metrics.slices import BINS, rate_intervals
-from misdetect.report.embedded import Filter, Row, scan_scene
+from misdetect.report.embedded import Counted, Filter, scan_scene
 from misdetect.report.scan import worst_pairs
 from misdetect.studies.confusion.rows import MISSED
 from misdetect.studies.contract import Document
@@ -26,13 +26,14 @@ POINTS = 160
 SIZES = BINS["size"][1]
 _SIZE_NAMES = {"small": "small, < 32² px", "medium": "medium", "large": "large, ≥ 96² px"}
 _PAIRS = 6
+_DRAWN = 4096
+"""Images that are drawn again for an interval; where there are more, several are drawn together."""
 
 
-def charts_of(study: str, run: Run, document: Document, rows: Sequence[Row], data: Dataset | None) -> list[Chart]:
-    """The charts of one study of a page whose ``rows`` are all of its studies'; without ``data`` no maps."""
+def charts_of(study: str, run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
+    """The charts of one study, whose rows are ``counted``; without ``data`` no maps."""
     made = _CHARTS.get(study)
-    own = [row for row in rows if row["study"] == study]
-    return [] if made is None else [chart for chart in made(run, document, own, data) if chart is not None]
+    return [] if made is None else made(run, document, counted, data)
 
 
 def about(document: Document, *, text: str) -> str:
@@ -45,44 +46,48 @@ def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[st
     return {"name": name, "value": value, "filter": behind, **more}
 
 
-def _score(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
-    objects = [row for row in rows if row["outcome"] != "extra"]
+def _score(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
+    objects = sum(n for (outcome,), n in counted("outcome").items() if outcome != "extra")
     if not objects:
         return []
     iou = document["settings"]["tide_foreground_iou"]
-    told = about(document, text=f"IoU ≥ {iou:g}, {len(objects)} objects on {document['counts']['images']} images")
-    return [curves(document, rows, told), _by_size(document, rows, told), _by_class(document, told)]
+    told = about(document, text=f"IoU ≥ {iou:g}, {objects} objects on {document['counts']['images']} images")
+    return [curves(document, counted, told), _by_size(document, counted, told), _by_class(document, told)]
 
 
-def curves(document: Document, rows: Sequence[Row], told: str) -> Chart:
+def curves(document: Document, counted: Counted, told: str) -> Chart:
     """Of all objects together and of each class: how many detections of a score or more are right, and wrong."""
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["label"]].append(row)
-    series = [{"name": "all classes", "AP50": document["ap"]["AP50"], "label": None, **_counts(rows)}]
+    every: Counter[tuple[Any, ...]] = Counter()
+    groups: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
+    for (label, score, outcome), n in counted("label", "score", "outcome").items():
+        every[score, outcome] += n
+        groups[label][score, outcome] += n
+    series = [{"name": "all classes", "AP50": document["ap"]["AP50"], "label": None, **_counts(every)}]
     for name, each in document["by_class"].items():
         if each["objects"]:
             series.append({"name": name, "AP50": each["AP50"], "label": name, **_counts(groups[name])})
-    return {"kind": "curves", "study": "score", "title": "Precision, recall and F1", "about": told, "series": series}
+    return {"kind": "curves", "behind": {"study": ["score"]}, "title": "Precision, recall and F1", "about": told,
+            "series": series}  # fmt: skip
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, Any]:
-    """``scores``, falling, and at each the detections of that score or more that are right and wrong."""
-    objects = sum(row["outcome"] != "extra" for row in rows)
-    known = [(round(row["score"], 4), row["outcome"] == "found") for row in rows if row["score"] is not None]
-    scores = np.array([score for score, _ in known])
-    right = np.array([found for _, found in known], dtype=np.bool_)
-    order = np.argsort(-scores, kind="stable")
-    scores, right = scores[order], right[order]
-    last = np.flatnonzero(np.append(np.diff(scores) != 0, True)) if len(scores) else np.zeros(0, np.int64)
-    if len(last) > POINTS:
-        last = last[np.unique(np.linspace(0, len(last) - 1, POINTS).round().astype(int))]
-    hits = np.cumsum(right)[last] if len(last) else np.zeros(0, np.int64)
+def _counts(rows: Counter[tuple[Any, ...]]) -> dict[str, Any]:
+    """``scores``, falling, and at each the detections of that score or more that are right and wrong, of rows counted
+    by score and outcome."""
+    objects = sum(n for (_, outcome), n in rows.items() if outcome != "extra")
+    right, wrong = Counter[float](), Counter[float]()
+    for (score, outcome), n in rows.items():
+        if score is not None:
+            (right if outcome == "found" else wrong)[score] += n
+    scores = sorted(right.keys() | wrong.keys(), reverse=True)
+    chosen = np.arange(len(scores))
+    if len(scores) > POINTS:
+        chosen = np.unique(np.linspace(0, len(scores) - 1, POINTS).round().astype(int))
+    hits, misses = (np.cumsum([each[score] for score in scores], dtype=np.int64) for each in (right, wrong))
     return {
         "objects": objects,
-        "scores": scores[last].tolist(),
-        "right": hits.tolist(),
-        "wrong": (last + 1 - hits).tolist(),
+        "scores": [scores[i] for i in chosen],
+        "right": hits[chosen].tolist(),
+        "wrong": misses[chosen].tolist(),
     }
 
 
@@ -113,14 +118,13 @@ def _cell(value: Any, behind: Filter | None = None, ends: Sequence[float] | None
     return {"value": value, "filter": behind, "ends": None if ends is None else list(ends)}
 
 
-def _by_size(document: Document, rows: Sequence[Row], told: str) -> Chart:
-    objects = [row for row in rows if row["outcome"] != "extra"]
-    rates = miss_rates(objects, "size", SIZES)
+def _by_size(document: Document, counted: Counted, told: str) -> Chart:
+    rates, outcomes = miss_rates(counted, "size", SIZES), counted("outcome", "size")
     lines = []
     for size, key in zip(SIZES, ("APs", "APm", "APl"), strict=True):
         own: Filter = {"study": ["score"], "size": [size]}
         count, lost, rate, ends = rates[size]
-        wrong = sum(row["outcome"] == "extra" and row["size"] == size for row in rows)
+        wrong = outcomes["extra", size]
         lines.append(
             [
                 _cell(_SIZE_NAMES[size], {**own, "outcome": ["found", "missed"]}),
@@ -139,15 +143,16 @@ def _by_size(document: Document, rows: Sequence[Row], told: str) -> Chart:
 Rate = tuple[int, int, float | None, tuple[float, float] | None]
 
 
-def miss_rates(objects: Sequence[Row], column: str, names: Sequence[str]) -> dict[str, Rate]:
+def miss_rates(counted: Counted, column: str, names: Sequence[str]) -> dict[str, Rate]:
     """Of the objects of each name: how many there are, how many are missed, their share, and its interval."""
-    if not objects:
+    rows = [(*key, n) for key, n in counted(column, "image", "outcome").items() if key[-1] != "extra"]
+    if not rows:
         return dict.fromkeys(names, (0, 0, None, None))
-    among = np.array([[row[column] == name for name in names] for row in objects])
-    lost = np.array([row["outcome"] != "found" for row in objects])
-    image = np.unique([row["image"] for row in objects], return_inverse=True)[1].reshape(-1)
-    ends = rate_intervals(among & lost[:, None], among, image.astype(np.int64))
-    counts, misses = among.sum(axis=0).tolist(), (among & lost[:, None]).sum(axis=0).tolist()
+    among = np.array([[n * (value == name) for name in names] for value, _, _, n in rows], dtype=np.float64)
+    lost = among * np.array([[outcome != "found"] for _, _, outcome, _ in rows])
+    image = np.unique([image for _, image, _, _ in rows], return_inverse=True)[1].reshape(-1)
+    ends = rate_intervals(lost, among, image.astype(np.int64) % _DRAWN)
+    counts, misses = (part.sum(axis=0).astype(int).tolist() for part in (among, lost))
     return {
         name: (
             n,
@@ -159,7 +164,7 @@ def miss_rates(objects: Sequence[Row], column: str, names: Sequence[str]) -> dic
     }
 
 
-def _explain(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _explain(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     if not document["missed"]:
         return []
     own: Filter = {"study": ["explain"], "outcome": ["missed"]}
@@ -180,15 +185,14 @@ def _explain(run: Run, document: Document, rows: list[Row], data: Dataset | None
     across = f"missed objects and % of all objects, with intervals of {100 * how['confidence']:.0f} %"
     return [
         {"kind": "bars", "title": title, "across": across, "about": told, "marks": marks},
-        _missed_by_size(rows, told),
+        _missed_by_size(counted, told),
         {"kind": "flow", "title": "From TIDE type to mechanism", "about": told, "links": links},
     ]
 
 
-def _missed_by_size(rows: Sequence[Row], told: str) -> Chart:
-    objects = [row for row in rows if row["outcome"] != "extra"]
+def _missed_by_size(counted: Counted, told: str) -> Chart:
     lines = []
-    for size, (count, lost, rate, ends) in miss_rates(objects, "size", SIZES).items():
+    for size, (count, lost, rate, ends) in miss_rates(counted, "size", SIZES).items():
         own: Filter = {"study": ["explain"], "size": [size]}
         lines.append(
             [
@@ -202,7 +206,7 @@ def _missed_by_size(rows: Sequence[Row], told: str) -> Chart:
     return {"kind": "table", "title": "Misses by size", "about": told, "note": said, "columns": columns, "rows": lines}
 
 
-def _confusion(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _confusion(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     labels, how = document["labels"], document["settings"]
     if how["background"] == "soft":  # then cells hold shares of detections, and no objects are behind them
         return []
@@ -245,13 +249,15 @@ def _became(actual: str, predicted: str, background: str) -> Filter:
     return own | {"outcome": ["missed", "renamed"], "became": [predicted]}
 
 
-def _scan(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _scan(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     own: Filter = {"study": ["scan"], "harm": ["harmful"], "flicker": [False]}
     how = document["settings"]
     told = about(document, text=f"score ≥ {how['score']:g}, {document['positions']} positions, step {how['step']} px")
     marks = []
     for control, name in ((False, ""), (True, ", control")):
-        counts = Counter(row["outcome"] for row in rows if row["control"] is control and _all_of(row, own))
+        counts = Counter[str]()
+        for (outcome, *key), n in counted("outcome", "control", "harm", "flicker").items():
+            counts[outcome] += n * (key == [control, "harmful", False])
         tone = "unknown" if control else "calibration"
         marks += [
             mark(f"{each}{name}", counts[each], own | {"outcome": [each], "control": [control]}, tone=tone)
@@ -261,10 +267,6 @@ def _scan(run: Run, document: Document, rows: list[Row], data: Dataset | None) -
     bars = {"kind": "bars", "title": "What is harmed when an object is put in", "about": told,
             "across": "detections at all positions, without flicker", "marks": marks}  # fmt: skip
     return [*([bars] if marks else []), *_heat(run, document, data, told)]
-
-
-def _all_of(row: Row, wanted: Filter) -> bool:
-    return all(row[name] in values for name, values in wanted.items())
 
 
 def _heat(run: Run, document: Document, data: Dataset | None, told: str) -> list[Chart]:
@@ -291,13 +293,13 @@ def _heat(run: Run, document: Document, data: Dataset | None, told: str) -> list
         title = f"{pair.cutout.label} on {pair.background.id}"
         maps.append({"title": title, "image": pair.background.id, "cut": list(pair.cutout.size), "layers": layers})
     return [
-        {"kind": "heat", "title": "Where the object does it", "about": told, "step": document["settings"]["step"],
-         "note": "A square lies at the centre of the object; its colour is S, the share of the scene that stays "
-         "as it was: 1 all, 0 nothing.", "maps": maps}
+        {"kind": "heat", "behind": {}, "title": "Where the object does it", "about": told,
+         "step": document["settings"]["step"], "note": "A square lies at the centre of the object; its colour is S, "
+         "the share of the scene that stays as it was: 1 all, 0 nothing.", "maps": maps}
     ]  # fmt: skip
 
 
-def _fuzz(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _fuzz(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     own: Filter = {"study": ["fuzz"], "attributable": [True]}
     told = about(document, text=f"score ≥ {document['settings']['score']:g}, {document['insertions']} insertions into "
                  f"{document['backgrounds']} images")  # fmt: skip
@@ -307,22 +309,22 @@ def _fuzz(run: Run, document: Document, rows: list[Row], data: Dataset | None) -
         ("By what was inserted", "by", "detections that it changes"),
         ("Whose detections change", "label", "detections that change"),
     ):
-        counts = Counter(row[column] for row in rows if row["attributable"])
+        counts = {name: n for (name, doing), n in counted(column, "attributable").items() if doing}
         marks = [mark(name, n, own | {column: [name]}) for name, n in sorted(counts.items(), key=lambda i: -i[1])[:12]]
         made.append({"kind": "bars", "title": title, "across": across, "about": told, "marks": marks})
     return [chart for chart in made if chart["marks"]]
 
 
-def _attack(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _attack(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     how = document["settings"]
     text = f"score ≥ {how['score']:g}, IoU ≥ {how['loc']:g}, {document['images']} images, eps {how['eps']:g} of 255"
     told = about(document, text=text)
-    counts = Counter(row["by"] for row in rows if row["harm"] == "harmful")
+    counts = counted("by", "harm")
     marks = [
         mark(name, n, {"study": ["attack"], "by": [name], "harm": ["harmful"]},
              text=f"of {document['right']} found before", tone="unknown" if name == "noise" else "calibration")
         for name in document["attacks"]
-        if (n := counts[name])
+        if (n := counts[name, "harmful"])
     ]  # fmt: skip
     if not marks:
         return []
@@ -332,19 +334,19 @@ def _attack(run: Run, document: Document, rows: list[Row], data: Dataset | None)
     ]  # fmt: skip
 
 
-def _verify(run: Run, document: Document, rows: list[Row], data: Dataset | None) -> list[Chart]:
+def _verify(run: Run, document: Document, counted: Counted, data: Dataset | None) -> list[Chart]:
     own, how = {"study": ["verify"]}, document["settings"]
     text = f"score ≥ {how['score']:g}, IoU ≥ {how['present_iou']:g} (present), {how['missing_iou']:g} (missing)"
     told = about(document, text=text)
-    counts = Counter(row["mechanism"] for row in rows if row["outcome"] == "extra" and row["mechanism"])
+    counts = counted("mechanism", "outcome")
     marks = [
         mark(name, each["count"], own | {"outcome": ["extra"], "mechanism": [name]})
         for name, each in document["causes"].items()
-        if counts[name]
+        if counts[name, "extra"]
     ]
     groups: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        groups[row["label"]][row["outcome"]] += 1
+    for (label, outcome), n in counted("label", "outcome").items():
+        groups[label][outcome] += n
     lines = []
     for name, each in groups.items():
         part: Filter = own | {"label": [name]}
@@ -365,7 +367,7 @@ def _verify(run: Run, document: Document, rows: list[Row], data: Dataset | None)
     return [*([bars] if marks else []), table]
 
 
-_CHARTS: dict[str, Callable[[Run, Document, list[Row], Dataset | None], list[Chart]]] = {
+_CHARTS: dict[str, Callable[[Run, Document, Counted, Dataset | None], list[Chart]]] = {
     "score": _score,
     "explain": _explain,
     "confusion": _confusion,

@@ -7,7 +7,7 @@ one query. docs/ledger.md explains each column.
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -71,24 +71,32 @@ def _nulls() -> str:
 
 
 def _ledger(run: Run) -> pa.Table:
-    select = kind_of(run.study).ledger(run)
-    replay = f"misdetect replay {shlex.quote(str(run.path))} "
-    columns = ", ".join(f'CAST({_value(name)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
-    found = run.query(
-        f"WITH rows AS (FROM main.rows ORDER BY case_index, row) "
-        f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({select}))",
-        {"run": str(run.path), "study": run.study, "replay": replay},
-    )
+    select, parameters = ledger_select(run)
+    found = run.query(f"WITH rows AS (FROM main.rows ORDER BY case_index, row) {select}", parameters)
     for name in ("label", "became"):
-        found = found.set_column(found.column_names.index(name), name, _by_the_data(run, found[name]))
+        found = found.set_column(found.column_names.index(name), name, _respelt(spellings(run), found[name]))
     return found
 
 
-def _by_the_data(run: Run, names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Class ``names`` of the detector as the data spells them."""
+def ledger_select(run: Run) -> tuple[str, dict[str, str]]:
+    """The ledger of ``run`` as a SELECT over its ``rows``, in their order, and the values in it; class names are those
+    of the detector where that spells them differently (``spellings``)."""
+    select = kind_of(run.study).ledger(run)
+    columns = ", ".join(f'CAST({_value(name)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
+    sql = f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({select}))"
+    replay = f"misdetect replay {shlex.quote(str(run.path))} "
+    return sql, {"run": str(run.path), "study": run.study, "replay": replay}
+
+
+def spellings(run: Run) -> dict[str, str]:
+    """How the data spells the detector's classes, where that is different."""
     detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
     joined = Joined.loosely(detector, data).to_data.tolist()
-    other = {name: data[i] for name, i in zip(detector, joined, strict=True) if i >= 0 and data[i] != name}
+    return {name: data[i] for name, i in zip(detector, joined, strict=True) if i >= 0 and data[i] != name}
+
+
+def _respelt(other: Mapping[str, str], names: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Class ``names`` in another spelling."""
     if not other:
         return names
     encoded = names.combine_chunks().dictionary_encode()

@@ -15,10 +15,10 @@ const ELEMENTS = {
   "md-matrix": Matrix, "md-curves": Curves, "md-heat": Heat, "md-table": Table,
 };
 
-/** Start the page on `source`. */
-export async function startPage(source) {
+/** Start the page on `source`; `known` is its meta, where that was asked for already. */
+export async function startPage(source, known = null) {
   for (const [name, element] of Object.entries(ELEMENTS)) if (!customElements.get(name)) customElements.define(name, element);
-  const meta = await source.meta();
+  const meta = known ?? await source.meta();
   const [gallery, evidence] = ["md-gallery", "md-evidence"].map((name) => document.querySelector(name));
   if (gallery) {
     evidence.start(source, meta);

@@ -127,7 +127,7 @@ export class Curves extends Chart {
     const series = this.series[this.#chosen];
     const point = series.points[this.#at];
     if (!point) return;
-    const filter = { study: [this.spec.study], wrong_at: point.score };
+    const filter = { ...this.spec.behind, wrong_at: point.score };
     if (series.label !== null) filter.label = [series.label];
     this.show(filter, this.behind);
   }

@@ -9,7 +9,7 @@ const PLAIN = {
   mechanism: "mechanism", reason: "reason", state: "state", size: "size", flicker: "only flicker", attributable: "object's doing", by: "put in / attack",
 };
 
-/** A dialog about one row; `onstep(step, index)` is asked for the next and the one before. */
+/** A dialog about one row; `onstep(step, row)` is asked for the next and the one before, `onnote()` is told of changes. */
 export class Evidence extends HTMLElement {
   start(source, meta) {
     Object.assign(this, { source, meta });
@@ -18,14 +18,14 @@ export class Evidence extends HTMLElement {
     this.dialog = el("dialog", { "aria-labelledby": "evidence-title" },
       el("div", { class: "evidence-head" }, this.name,
         el("div", { class: "evidence-steps" },
-          el("button", { type: "button", "aria-label": "the one before", onclick: () => this.onstep?.(-1, this.row.index) }, "‹"),
-          el("button", { type: "button", "aria-label": "the next", onclick: () => this.onstep?.(1, this.row.index) }, "›"),
+          el("button", { type: "button", "aria-label": "the one before", onclick: () => this.onstep?.(-1, this.row) }, "‹"),
+          el("button", { type: "button", "aria-label": "the next", onclick: () => this.onstep?.(1, this.row) }, "›"),
           el("button", { type: "button", class: "close", "aria-label": "close", onclick: () => this.dialog.close() }, "×"))),
       this.body);
     this.dialog.addEventListener("keydown", (event) => {
-      if (event.target instanceof HTMLInputElement) return;
-      if (event.key === "ArrowRight") this.onstep?.(1, this.row.index);
-      if (event.key === "ArrowLeft") this.onstep?.(-1, this.row.index);
+      if (event.target.matches("input, textarea")) return;
+      if (event.key === "ArrowRight") this.onstep?.(1, this.row);
+      if (event.key === "ArrowLeft") this.onstep?.(-1, this.row);
     });
     this.dialog.addEventListener("click", (event) => { if (event.target === this.dialog) this.dialog.close(); });
     this.append(this.dialog);
@@ -34,12 +34,14 @@ export class Evidence extends HTMLElement {
   async open(row, score) {
     this.row = row;
     this.name.textContent = titleOf(row);
-    const views = viewsOf(row, this.meta, score);
+    const views = viewsOf(row, this.source, score);
     const inside = insideOf(row);
     const pictures = await Promise.all(views.map(async (view) => el("figure", { class: "view" },
       await drawView(view, this.source, [0, 0, view.image.width, view.image.height], view === views[views.length - 1] ? inside : []),
       view.title ? el("figcaption", {}, view.title) : null)));
-    const record = this.meta.images[this.meta.scenes[row.scene]?.image ?? row.image];
+    const record = this.source.record(row).image;
+    const others = await this.#others(row);
+    if (this.row !== row) return;  // another was opened meanwhile
     this.body.replaceChildren(
       el("div", { class: isEdited(row) ? "pictures two" : "pictures" }, pictures),
       el("div", { class: "tools" }, document.createElement("md-switches")),
@@ -47,20 +49,67 @@ export class Evidence extends HTMLElement {
         section("What happened", facts(row)),
         row.evidence ? section("Evidence", evidenceOf(row), inside.length ? legendOf(inside) : null) : null,
         record?.truth.length ? section("The truth in this image", truthOf(record, row, score)) : null,
-        await this.#elsewhere(row, score)),
-      row.replay ? replayOf(row.replay) : null);
+        this.#elsewhere(row, others, score)),
+      await this.#beside(row, others, score),
+      this.meta.write || row.tags?.length || row.note ? this.#notes(row) : "",
+      row.replay ? replayOf(row.replay) : "");
     if (!this.dialog.open) this.dialog.showModal();
   }
 
-  async #elsewhere(row, score) {
-    if (row.object === null) return null;
-    const { rows } = await this.source.rows({ image: [row.image], object: [row.object] }, 0, 40);
-    const others = rows.filter((other) => other.index !== row.index);
+  /** What else happened to the same object of the same image. */
+  async #others(row) {
+    if (row.object === null) return [];
+    const { rows } = await this.source.rows({ image: [row.image], object: [row.object] }, 0, 60);
+    return rows.filter((other) => other.index !== row.index && other.data === row.data);
+  }
+
+  #elsewhere(row, all, score) {
+    const others = all.filter((other) => other.detector === row.detector);
     if (!others.length) return null;
     const list = el("ul", { class: "elsewhere" }, others.map((other) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => this.open(other, score) }, `${other.study}: ${other.outcome}`),
       ` ${[other.mechanism ?? other.tide, other.by && `by ${other.by}`, other.control && "null control"].filter(Boolean).join(", ")}`)));
     return section("The same object elsewhere", list);
+  }
+
+  /** The same object by every detector, side by side: by the same study where there is a row of it. */
+  async #beside(row, all, score) {
+    const best = new Map();
+    for (const other of all) {
+      if (other.detector === row.detector || other.condition !== row.condition || other.control) continue;
+      const known = best.get(other.detector);
+      if (!known || (known.study !== row.study && other.study === row.study)) best.set(other.detector, other);
+    }
+    if (!best.size) return "";
+    const shown = await Promise.all([row, ...best.values()].map(async (each) => {
+      const view = viewsOf(each, this.source, score).at(-1);
+      return el("figure", { class: "view" },
+        view ? await drawView(view, this.source, [0, 0, view.image.width, view.image.height]) : el("span", { class: "view none" }, "no photo"),
+        el("figcaption", {}, el("span", { class: `badge ${each.outcome}` }, each.outcome), ` ${each.detector}`,
+          each.score === null ? "" : `, score ${each.score.toFixed(2)}`, each === row ? "" : el("button", { type: "button", class: "link", onclick: () => this.open(each, score) }, `${each.study} …`)));
+    }));
+    return el("section", { class: "beside" }, el("h3", {}, "Detectors side by side on this object"), el("div", { class: "pair" }, shown));
+  }
+
+  #notes(row) {
+    if (!this.meta.write) {
+      return section("Tags and notes", el("p", {}, row.tags.map((tag) => el("span", { class: "tag" }, tag))), el("p", {}, row.note));
+    }
+    const tags = el("input", { type: "text", class: "tags", placeholder: "tags, with commas", "aria-label": "tags" });
+    const note = el("textarea", { rows: 2, placeholder: "a note", "aria-label": "note", maxlength: 4000 });
+    tags.value = row.tags.join(", ");
+    note.value = row.note;
+    const said = el("span", { class: "small", role: "status" });
+    const save = el("button", { type: "button", class: "behind", onclick: async () => {
+      try {
+        await this.source.note(row, tags.value.split(","), note.value);
+        said.textContent = "saved";
+        this.onnote?.();
+      } catch (error) {
+        said.textContent = error.message;
+      }
+    } }, "save");
+    return el("section", { class: "notes" }, el("h3", {}, "Tags and notes"), tags, note, el("p", {}, save, " ", said));
   }
 }
 

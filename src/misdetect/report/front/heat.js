@@ -27,7 +27,7 @@ export class Heat extends Chart {
     if (image?.picture) this.source.image(image.picture).then((href) => { if (href) drawing.prepend(svg("image", { href, width: image.width, height: image.height })); });
     for (const [x, y, value, scene] of layer.cells) {
       const square = svg("rect", { x: x + map.cut[0] / 2 - step / 2, y: y + map.cut[1] / 2 - step / 2, width: step, height: step, fill: heatColour(value), "fill-opacity": (0.2 + 0.6 * Math.min(1, 2.5 * (1 - value))).toFixed(2), "data-scene": scene });
-      drawing.append(pickable(square, `${map.title}, ${layer.name} at ${x}, ${y}: S ${value}`, () => this.show({ scene: [scene] }, square)));
+      drawing.append(pickable(square, `${map.title}, ${layer.name} at ${x}, ${y}: S ${value}`, () => this.show({ ...this.spec.behind, scene: [scene] }, square)));
     }
     return el("figure", {}, roving(drawing), el("figcaption", {}, `${map.title}: ${layer.name}`));
   }

@@ -10,9 +10,8 @@ export function isEdited(row) {
 }
 
 /** What is to be drawn of `row`: one view, or two of an edited picture. `score`: from which on detections are drawn. */
-export function viewsOf(row, meta, score) {
-  const scene = meta.scenes[row.scene];
-  const image = meta.images[scene?.image ?? row.image];
+export function viewsOf(row, source, score) {
+  const { image, scene } = source.record(row);
   if (!image) return [];
   const own = [row.x0, row.y0, row.x1, row.y1];
   const focus = { box: own, state: focusOf(row), text: captionOf(row) };
@@ -51,13 +50,13 @@ function captionOf(row) {
   return row.outcome === "found" ? withScore(row.label, row.score) : `${row.label} ${row.outcome}`;
 }
 
-/** The part of the photo that a card shows: what it is about, with what is around it. */
-export function windowOf(view, row) {
+/** The part of the photo that a card shows: what it is about, with what is around it; `shape`: width by height. */
+export function windowOf(view, row, shape = null) {
   const { width, height } = view.image;
   let [x0, y0, x1, y1] = [row.x0, row.y0, row.x1, row.y1];
   const put = view.inserted;
   if (put) [x0, y0, x1, y1] = [Math.min(x0, put[0]), Math.min(y0, put[1]), Math.max(x1, put[2]), Math.max(y1, put[3])];
-  const ratio = Math.min(Math.max(width / height, 0.8), 1.5);
+  const ratio = shape ?? Math.min(Math.max(width / height, 0.8), 1.5);
   let wide = Math.max((x1 - x0) * 2.4, (y1 - y0) * 2.4 * ratio, width * 0.4);
   wide = Math.min(wide, width, height * ratio);
   const high = wide / ratio;
@@ -103,7 +102,7 @@ function frame([x0, y0, x1, y1], state, text, part, named = false) {
 
 /** The name of a box, above it or below, inside the part of the photo that is shown. */
 function placed(text, x0, y0, y1, [left, top, width, height]) {
-  const size = Math.min(0.05 * width, width / (0.72 * text.length));
+  const size = Math.min(0.05 * Math.max(width, 0.9 * height), width / (0.72 * text.length));
   const x = Math.max(left + 0.2 * size, Math.min(x0, left + width - 0.72 * size * text.length));
   const y = y0 - 1.3 * size > top ? y0 - 0.35 * size : Math.min(y1 + size, top + height - 0.3 * size);
   return svg("text", { x, y, "font-size": size }, text);

@@ -1,10 +1,12 @@
-// Where the page's rows and pictures come from. Every view asks one of these four and nothing else, so that a server can
-// take this one's place:
-//   meta()                       what the page is about, its charts, images and scenes
-//   rows(filter, offset, limit)  { total, rows }, the worst first
-//   counts(filter, column)       [[value, rows], …], the most first
+// Where the page's rows and pictures come from. Every view asks one of these and nothing else, so that a server can take
+// this one's place (http.js):
+//   meta()                       what the page is about, and its charts
+//   rows(filter, offset, limit)  { total, rows }, in the order of the filter
+//   facets(filter, columns)      { column: [[value, rows], …] }, the most first, whatever the filter wants of that column
+//   record(row)                  { image, scene }: what is drawn of a row, where it is known
 //   image(key)                   the address of a picture, or null
-import { wrongAt } from "./filter.js";
+//   endless                      whether there may be more rows than a page should hold
+import { hasWords, wrongAt } from "./filter.js";
 
 /** Rows and pictures that are inside the page itself. */
 export class EmbeddedSource {
@@ -12,6 +14,7 @@ export class EmbeddedSource {
   #length;
   #pictures;
   #meta;
+  endless = false;
 
   constructor(data, pictures) {
     this.#meta = data.meta;
@@ -25,17 +28,32 @@ export class EmbeddedSource {
   }
 
   async rows(filter, offset = 0, limit = 60) {
-    const found = this.#matching(filter);
+    const found = this.#ordered(this.#matching(filter), filter.sort);
     return { total: found.length, rows: found.slice(offset, offset + limit).map((i) => this.#row(i)) };
   }
 
-  async counts(filter, column) {
+  async facets(filter, columns) {
+    const found = {};
+    for (const column of columns) {
+      const { [column]: _, ...others } = filter;
+      if (column === "study") delete others.again;
+      found[column] = this.#columns[column] ? this.#counts(others, column) : [];
+    }
+    return found;
+  }
+
+  #counts(filter, column) {
     const found = new Map();
     for (const i of this.#matching(filter)) {
       const value = this.#value(column, i);
-      found.set(value, (found.get(value) ?? 0) + 1);
+      if (value !== null) found.set(value, (found.get(value) ?? 0) + 1);
     }
     return [...found].sort((a, b) => b[1] - a[1] || String(a[0]).localeCompare(String(b[0])));
+  }
+
+  record(row) {
+    const scene = this.#meta.scenes[row.scene];
+    return { image: this.#meta.images[scene?.image ?? row.image], scene };
   }
 
   async image(key) {
@@ -54,6 +72,13 @@ export class EmbeddedSource {
     return row;
   }
 
+  #ordered(found, sort) {
+    const { score, x0, y0, x1, y1 } = this.#columns;
+    const area = (i) => (x1[i] - x0[i]) * (y1[i] - y0[i]);
+    const keys = { surest: (i) => -(score[i] ?? -1), faintest: (i) => score[i] ?? -1, largest: (i) => -area(i), smallest: area };
+    return sort in keys ? found.sort((a, b) => keys[sort](a) - keys[sort](b) || a - b) : found;
+  }
+
   #matching(filter) {
     const tests = Object.entries(filter).map(([name, values]) => this.#test(name, values));
     const found = [];
@@ -65,6 +90,10 @@ export class EmbeddedSource {
     if (name === "wrong_at") {
       return (i) => wrongAt(this.#value("outcome", i), this.#columns.score[i], values);
     }
+    const { score } = this.#columns;
+    if (name === "sort") return () => true;
+    if (name === "scores") return (i) => score[i] !== null && score[i] >= values[0] && score[i] <= values[1];
+    if (name === "search") return (i) => hasWords(values, (each) => (this.#columns[each] ? this.#value(each, i) : null));
     const column = this.#columns[name];
     if (column === undefined) return () => false;
     if (Array.isArray(column)) return (i) => values.includes(column[i]);
