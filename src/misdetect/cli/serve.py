@@ -1,7 +1,7 @@
 """``misdetect serve``: runs in a browser, with filters, pictures and notes; with a detector the playground too."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -12,11 +12,17 @@ from misdetect.cli.interruption import Interrupted
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
 from misdetect.errors import BadSpec
 
+if TYPE_CHECKING:
+    from misdetect.app.playground import Playground
+
 
 def serve(
     *runs: Annotated[Path, Parameter(help="Run directories, or folders of them, such as a checkup's.", negative=())],
     detector: Annotated[str | None, Parameter(help="Detector spec: opens the playground.")] = None,
     data: Annotated[str | None, Parameter(help="Photos of the playground; by default those of the first run.")] = None,
+    pool: Annotated[
+        str | None, Parameter(help="Objects of the playground: a folder of `misdetect pool`, or data with masks.")
+    ] = None,
     host: Annotated[str, Parameter(help="Address to bind to; beyond this machine a token is asked for.")] = "127.0.0.1",
     port: Annotated[
         int,
@@ -32,11 +38,12 @@ def serve(
     """Walk through the rows of runs in a browser, until interrupted. Prints the address and opens nothing itself."""
     if not runs:
         raise BadSpec("serve needs a run directory; none was given.")
-    if data is not None and detector is None:
-        raise BadSpec("--data is for the playground, which needs --detector too.")
+    for option, given in (("--data", data), ("--pool", pool)):
+        if given is not None and detector is None:
+            raise BadSpec(f"{option} is for the playground, which needs --detector too.")
     from misdetect.app.serving import serve as served
 
-    playground = None if detector is None else _playground(detector, data, runs[0], write)
+    playground = None if detector is None else _playground(detector, data, pool, runs[0], write)
     told: list[Document] = []
 
     def ready(said: Document) -> None:
@@ -50,17 +57,16 @@ def serve(
             raise
 
 
-def _playground(detector: str, data: str | None, first: Path, write: bool) -> Any:
-    """The playground of ``detector``, over ``data`` or the photos of the run ``first``."""
-    from importlib import import_module
-
+def _playground(detector: str, data: str | None, pool: str | None, first: Path, write: bool) -> "Playground":
+    """The playground of ``detector``, over ``data`` or the photos of the run ``first``, with the objects of ``pool`` or
+    of those photos."""
+    from misdetect.app.playground import Playground
     from misdetect.app.shelf import Shelf
     from misdetect.detectors import load_detector
 
-    made = import_module("misdetect.app.playground").Playground
     source = data if data is not None else Shelf([first]).data(0)
     keep = first.with_name(first.name + ".playground") if write else None
-    return made(load_detector(detector), source, keep=keep)
+    return Playground(load_detector(detector), source, pool, keep=keep)
 
 
 def show(console: Console, document: Document) -> None:
