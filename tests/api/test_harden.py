@@ -203,6 +203,7 @@ def test_adversarial_training_is_watched_under_attack(robust) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", [{"free": 2}, {"backbone": "adversarial", "backbone_steps": 2}])
 def test_free_training_and_a_backbone_that_was_trained_under_attack(tmp_path: Path, more: dict) -> None:
     found = md.harden("zoo:ssd", PHOTOS, with_="adversarial", out=tmp_path / "out", **SMALL | more).document
@@ -213,6 +214,7 @@ def test_free_training_and_a_backbone_that_was_trained_under_attack(tmp_path: Pa
     assert found["guard"]["held_out_before"]["AP50"] > 0.5  # of its own weights, whatever it began with
 
 
+@pytest.mark.heavy
 def test_rounds_end_where_held_out_photos_yield_no_fewer_failures(campaign: Path, tmp_path: Path) -> None:
     """The loop: what each round learns from grows, and the round that is kept is the last that brought something."""
     how = SMALL | {"seeds": 1, "rounds": 3, "learning_rate": 1e-5}
@@ -233,6 +235,7 @@ def test_rounds_end_where_held_out_photos_yield_no_fewer_failures(campaign: Path
     assert md.load_detector(found["hardened"]).fingerprint == kept_weights.fingerprint
 
 
+@pytest.mark.heavy
 def test_a_floor_that_cannot_be_held_keeps_the_weights(tmp_path: Path) -> None:
     """A learning rate that ruins it: stopped, rolled back to what it was, and said."""
     how = SMALL | {"min_clean_ap": 0.4, "learning_rate": 1.0}

@@ -85,6 +85,7 @@ def test_it_begins_with_failures_each_once(open_page, page):
     assert shown.tab.locator("md-gallery .card").count() == min(48, len(expected))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("column", ["study", "label", "outcome", "tide", "mechanism", "size", "by"])
 def test_filters_show_what_they_count(open_page, page, column):
     shown = open_page(page.path)
