@@ -62,7 +62,8 @@ class Asked:
     """Questions to the server at ``address``, as its page asks them."""
 
     def __init__(self, address):
-        self.client = httpx.Client(base_url=address, timeout=60)
+        fresh = httpx.Limits(max_keepalive_connections=0)  # an idle one may be closed just when it is used again
+        self.client = httpx.Client(base_url=address, timeout=60, limits=fresh)
 
     def rows(self, wanted, offset=0, limit=60):
         return self.json("/api/rows", filter=json.dumps(wanted), offset=offset, limit=limit)
