@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ALL := $(VENV)/.all
 CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
@@ -15,7 +16,7 @@ checkup: $(READY)
 test: lint
 	$(BIN)/pytest -n 2 --dist worksteal
 
-test-all: lint
+test-all: lint $(ALL)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 --dist worksteal -m "heavy or not heavy"
 
 # What goes through a network, with the kernels of other CPUs. Only older ones than this machine's can be had: torch does
@@ -40,6 +41,11 @@ $(READY): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt tidecv
 	touch $(READY)
+
+# What is large or slow to start (TensorFlow, Ray, an S3 server) is tested by `make test-all` only.
+$(ALL): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev-all]'
+	touch $(ALL)
 
 # The same packages, each file checked against its hash. torch comes as the index offers it for this machine.
 locked:

@@ -8,6 +8,9 @@ import re
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
+USERS = ("torch", "hf", "onnx", "onnx-torch", "cloud", "app", "tflite", "openvino", "tensorflow", "hfdata", "ray", "s3")
+"""The extras of users whose versions were tested together."""
+DEVELOPERS = ("dev", "dev-all")
 _COPYLEFT = re.compile(r"\b(A|L)?GPL|General Public", re.IGNORECASE)
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
@@ -43,8 +46,8 @@ def licence(found: Distribution) -> str:
 
 def main() -> int:
     """Print the table; how many of a user's dependencies are copyleft decides the exit code."""
-    users = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "app"), {})
-    everyone = needed("misdetect", ("torch", "hf", "onnx", "onnx-torch", "cloud", "app", "dev"), {})
+    users = needed("misdetect", USERS, {})
+    everyone = needed("misdetect", USERS + DEVELOPERS, {})
     users.pop("misdetect", None)
     print("# Licences of dependencies\n\nMade by `make licences` from what is installed.\n")
     for title, chosen in (
