@@ -7,13 +7,19 @@ ALL := $(VENV)/.all
 CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
+# Hundreds of tests start processes of their own: without bytecode each would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test test-all test-cpus lint bench lock locked licences clean
+.PHONY: checkup test suite test-all test-cpus lint bench lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
 
-test: lint
+# Side by side: a type check keeps one core busy.
+test: $(READY)
+	$(MAKE) --no-print-directory -j 2 lint suite
+
+suite: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal
 
 test-all: lint $(ALL)

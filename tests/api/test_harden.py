@@ -166,9 +166,8 @@ class Enough(BaseException):
     pass
 
 
-@pytest.mark.parametrize(
-    "at", [pytest.param(3, marks=pytest.mark.heavy), 25, pytest.param(60, marks=pytest.mark.heavy)]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("at", [3, 25, 60])
 def test_an_interrupted_hardening_goes_on_to_the_same_end(robust, tmp_path: Path, at: int) -> None:
     """Wherever it was stopped: in a study, in a training."""
     heard = iter(range(10**9))
@@ -191,6 +190,7 @@ def without_paths(value: object) -> object:
     return [without_paths(inner) for inner in value] if isinstance(value, list) else value
 
 
+@pytest.mark.heavy
 def test_adversarial_training_is_watched_under_attack(robust) -> None:
     found = robust.document
     assert list(found["configurations"]) == ["adversarial"]
@@ -203,7 +203,7 @@ def test_adversarial_training_is_watched_under_attack(robust) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("more", [{"free": 2}, {"backbone": "adversarial", "backbone_steps": 2}])
 def test_free_training_and_a_backbone_that_was_trained_under_attack(tmp_path: Path, more: dict) -> None:
     found = md.harden("zoo:ssd", PHOTOS, with_="adversarial", out=tmp_path / "out", **SMALL | more).document
