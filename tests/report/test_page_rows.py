@@ -101,7 +101,7 @@ def test_sizes_are_cocos(page_of, x1, size):
 def test_the_worst_of_each_kind_come_first_in_turns(page_of):
     rows, _ = page_of(
         [
-            row("explain", "missed", "small", object=1), row("explain", "missed", "large", object=2, x1=40.0),
+            row("explain", "missed", "small", object=1), row("explain", "missed", "large", object=2, y1=40.0),
             row("explain", "missed", "middle", object=3, x1=20.0, y1=15.0),
             row("score", "extra", "sure", score=0.9), row("score", "extra", "unsure", score=0.4, x0=5.0, x1=90.0),
             row("fuzz", "missed", "was unsure", score_before=0.5, x1=80.0),
@@ -122,12 +122,13 @@ def test_what_does_not_fit_is_what_matters_least(page_of):
         row("score", "missed", "nothing", object=2, harm="harmless"),
         row("score", "extra", "faint", score=0.2), row("score", "extra", "failure", score=0.5),
         row("score", "missed", "lost", object=3), row("score", "extra", "fainter", score=0.1),
+        row("score", "missed", "seen faintly", object=4, score=0.2),
     ]  # fmt: skip
-    order = ["lost", "failure", "nothing", "right, surest", "faint", "fainter"]
-    for most in range(1, 7):
+    order = ["seen faintly", "lost", "failure", "nothing", "right, surest", "faint", "fainter"]
+    for most in range(1, 8):
         rows, left_out = page_of(given, most)
         assert {each["case"] for each in rows} == set(order[:most])
-        assert left_out == 6 - most
+        assert left_out == 7 - most
 
 
 def test_of_a_score_the_image_is_asked_again(page_of):
