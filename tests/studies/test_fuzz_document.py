@@ -398,6 +398,41 @@ def test_figures_show_the_worst_first_and_the_papers_tables(run):
     assert run.figures(0) == []
 
 
+def test_the_papers_tables_by_hand():
+    """5 of 40 insertions fail, and 3 of 24 that are moved; one of these in a way that none of the 5 does."""
+    document = {
+        "raw_failures": 5, "relocated_unique": 1, "relocated": 3, "insertions": 40, "attributable": 4, "flicker": 2,
+        "relocation": {"queries": 24, "progress": {"0-20": 2, "20-40": 8, "40-60": 0}}, "cost": {"usd": 1.254},
+        "coverage": {"detected_objects": 31}, "naturalness": {"inserted": 62.55, "relocated": 7.0, "other": 1},
+        "harm": {"harmful": 3}, "detector": "zoo:x", "settings": {"strategy": "random", "reach": 2},
+    }  # fmt: skip
+    document["tables"] = tables(document)
+    assert document["tables"] == {
+        "1": {"synthetic_images": 64, "detected_objects": 31, "images_causing_failures": 6,
+              "share_causing_failures": 6 / 64, "usd": 1.254},
+        "3": {"inserted": 5, "relocated": 3, "relocated_unique": 1},
+        "4": {"inserted": 62.55, "relocated": 7.0},
+        "figure_8": {"0-20": 2, "20-40": 8, "40-60": 0},
+    }  # fmt: skip
+    lines = [line for line in page(document).splitlines() if line.startswith("|")]
+    assert [line for line in lines if "---" not in line] == [
+        "| OD | #synthetic images | #detected objects | #images causing failures | USD |",
+        "| `zoo:x` | 64 | 31 | 6 (9.4 %) | 1.25 |",
+        "| OD | with inserted object | with relocated object | unique of these |",
+        "| `zoo:x` | 5 | 3 | 1 |",
+        "| OD | inserted | relocated |",
+        "| `zoo:x` | 62.5 | 7.0 |",
+        "| percent of the way | objects |  |",
+        f"| 0-20 | 2 | {8 * '█'} |",
+        f"| 20-40 | 8 | {30 * '█'} |",
+        "| 40-60 | 0 |  |",
+    ]
+    assert [line.count("---") for line in lines if "---" in line] == [5, 4, 3, 3]
+    said = page(document)
+    assert "Of 5 failing insertions 2 only flicker; 4 distinct failures" in said
+    assert "3 of them do harm" in said
+
+
 def test_a_campaign_that_asked_nothing_has_tables_without_shares():
     document = {
         "raw_failures": 0, "relocated_unique": 0, "relocated": 0, "insertions": 0, "attributable": 0, "flicker": 0,

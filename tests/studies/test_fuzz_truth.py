@@ -7,6 +7,10 @@ from PIL import Image
 
 import misdetect as md
 from misdetect.data import load_data
+from misdetect.detections import Detections, Truth
+from misdetect.labels import Joined
+from misdetect.metrics import metamorphic
+from misdetect.studies.fuzz.truth import Judge
 
 SIDES = ("x0", "y0", "x1", "y1")
 EFFECTS = {
@@ -115,6 +119,47 @@ def test_each_change_has_the_effect_that_the_annotations_give_it(campaign):
             assert change["object"] == (before_it if before_it is not None else number)
             seen.append((change["type"], *wanted))
     assert len(set(seen)) >= 11, "every change of the table, but for what a box that moves cannot do here"
+
+
+def detected(*things):
+    """Detections of ``(label, box)``; each is less sure than the one before."""
+    return Detections([box for _, box in things], 0.95 - 0.01 * np.arange(len(things)), [label for label, _ in things])
+
+
+CUP, BOWL, GHOST = 0, 1, 2
+ORIGINALS = ((CUP, [0, 0, 20, 20]), (BOWL, [30, 30, 50, 50]), (CUP, [80, 80, 99, 99]), (BOWL, [60, 0, 80, 20]))
+PASTED = [25, 25, 60, 60]
+
+
+@pytest.mark.parametrize(
+    ("lost", "new", "change"),
+    [
+        (0, (), ("missed", 10, "lost right", "harmful")),
+        (1, (), ("missed", 11, "lost right", "harmless")),  # the inserted object hides it
+        (2, (), ("missed", None, "lost wrong", "improvement")),
+        (3, (), ("missed", 13, "lost right", "harmful")),
+        (None, [(CUP, [0, 50, 20, 70])], ("extra", 12, "found missed", "improvement")),
+        (None, [(BOWL, [80, 30, 99, 50])], ("extra", None, "new hallucination", "harmful")),
+        (None, [(GHOST, [80, 30, 99, 50])], ("extra", None, None, "unknown")),  # the data knows no ghosts
+        (None, [(CUP, [30, 30, 50, 50])], ("extra", None, None, "unknown")),  # on the inserted object
+        (0, [(BOWL, [0, 0, 20, 20])], ("renamed", 10, "renamed to wrong", "harmful")),
+        (2, [(BOWL, [80, 80, 99, 99])], ("renamed", None, "renamed to wrong", "harmless")),
+    ],
+)
+def test_one_change_on_an_image_with_four_objects(lost, new, change):
+    """A cup, a bowl and another are found; a cup is missed, and one is seen where there is nothing."""
+    boxes = [[0, 0, 20, 20], [30, 30, 50, 50], [0, 50, 20, 70], [60, 0, 80, 20]]
+    truth = Truth(boxes, [CUP, BOWL, CUP, BOWL], ids=np.arange(10, 14))
+    judge = Judge(truth, Joined.loosely(("cup", "bowl", "ghost"), ("cup", "bowl")), 0.5)
+    before = detected(*ORIGINALS)
+    known = list(judge.detections(before))
+    assert [each["object"] for each in known] == [10, 11, None, 13]
+    assert [each["right"] for each in known] == [True, True, False, True]
+    after = detected(*(each for i, each in enumerate(ORIGINALS) if i != lost), *new)
+    verdict = metamorphic.judge(before, after, PASTED, metamorphic.Oracle(strict=True))
+    given = [each["object"] for each in known], [each["right"] for each in known]
+    (found,) = judge.changes(verdict, *given, PASTED)
+    assert (verdict.changes[0].type, found["object"], found["effect"], found["harm"]) == change
 
 
 def test_without_truth_nothing_is_judged(tmp_path):
