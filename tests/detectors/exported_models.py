@@ -281,12 +281,49 @@ def kept_models() -> dict[str, bytes]:
     }
 
 
-def main() -> None:
-    KEPT.mkdir(exist_ok=True)
+def write_savedmodels(folder: Path) -> None:
+    """SavedModels that detect, that end before it, and that do what no detector should."""
+    import tensorflow as tf
+
+    write_savedmodel(folder / "detections")
+    write_savedmodel(folder / "raw", "raw", batch=None)
+    pixels = tf.TensorSpec((1, None, None, 3), tf.uint8, "input_tensor")
+
+    class Odd(tf.Module):
+        @tf.function
+        def writes(self, input_tensor):
+            tf.io.write_file(str(folder / "written"), "x")
+            return {"detection_boxes": tf.zeros((1, 0, 4)), "detection_scores": tf.zeros((1, 0))} | {
+                "detection_classes": tf.zeros((1, 0)),
+                "num_detections": tf.zeros(1),
+            }
+
+        @tf.function
+        def saves(self, input_tensor):
+            tf.raw_ops.SaveV2(
+                prefix=str(folder / "written"), tensor_names=["x"], shape_and_slices=[""], tensors=[tf.zeros(1)]
+            )
+            return {"detection_boxes": tf.zeros((1, 0, 4))}
+
+        @tf.function
+        def classifies(self, input_tensor):
+            return {"probabilities": tf.reduce_mean(tf.cast(input_tensor, tf.float32), (1, 2))}
+
+    for name in ("writes", "saves", "classifies"):
+        odd = Odd()
+        tf.saved_model.save(odd, str(folder / name), signatures=getattr(odd, name).get_concrete_function(pixels))
+    tf.saved_model.save(tf.Module(), str(folder / "nothing"))
+
+
+def main(folder: Path = KEPT) -> None:
+    """Make the kept models again; elsewhere, with SavedModels beside them."""
+    folder.mkdir(exist_ok=True)
     for name, content in kept_models().items():
-        (KEPT / name).write_bytes(content)
+        (folder / name).write_bytes(content)
         print(name, len(content), "bytes")
+    if folder != KEPT:
+        write_savedmodels(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*map(Path, sys.argv[1:]))

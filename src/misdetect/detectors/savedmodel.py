@@ -100,15 +100,15 @@ def _start(threads: int, spec: Spec) -> None:
         raise MissingExtra.named("savedmodel:", "tensorflow") from error
     tensorflow.get_logger().setLevel("ERROR")
     threading = tensorflow.config.threading
-    if threading.get_intra_op_parallelism_threads() == threads:
-        return
     try:
         threading.set_intra_op_parallelism_threads(threads)
         threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:
-        raise BadSpec(
-            f"{spec.text!r}: threads={threads}, but TensorFlow already runs with other threads in this process."
-        ) from None
+    except RuntimeError:  # it has begun to compute in this process
+        own = threading.get_intra_op_parallelism_threads()
+        if "threads" in spec.options and own != threads:
+            raise BadSpec(
+                f"{spec.text!r}: threads={threads}, but TensorFlow already runs in this process, with {own or 'all'}."
+            ) from None
 
 
 def _load(folder: Path) -> Any:
