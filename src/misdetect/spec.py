@@ -107,6 +107,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 _FILES = {
     ".onnx": "onnx:{},decoder=NAME",
+    ".tflite": "tflite:{}",
+    ".xml": "openvino:{},decoder=NAME",
+    ".torchscript": "torchscript:{},decoder=NAME",
     ".json": "coco:{}",
     ".yaml": "yolo:{}",
     ".yml": "yolo:{}",

@@ -79,6 +79,44 @@ FAMILIES: dict[str, Family] = {
         ("onnxruntime",),
         "onnx",
     ),
+    "tflite": Family(
+        "TensorFlow Lite files, float or quantised",
+        "Detector",
+        "tflite:FILE,names=FILE",
+        f"{_HERE}.tflite:load_tflite",
+        ("ai_edge_litert",),
+        "tflite",
+    ),
+    "savedmodel": Family(
+        "folders of the TensorFlow Object Detection API",
+        "Detector",
+        "savedmodel:FOLDER,names=coco91",
+        f"{_HERE}.savedmodel:load_savedmodel",
+        ("tensorflow",),
+        "tensorflow",
+    ),
+    "openvino": Family(
+        "OpenVINO's XML files, with a decoder",
+        "Detector",
+        "openvino:FILE.xml,decoder=yolo11,names=coco",
+        f"{_HERE}.openvino:load_openvino",
+        ("openvino",),
+        "openvino",
+    ),
+    "torchscript": Family(
+        "TorchScript archives that you trust, with a decoder",
+        "Detector",
+        "torchscript:FILE,trust=yes,decoder=yolo11,size=640,names=coco",
+        f"{_HERE}.torchscript:load_torchscript",
+        ("torch",),
+        "torch",
+    ),
+    "ultralytics": Family(
+        "checkpoints of Ultralytics: says how to export them",
+        "none",
+        "ultralytics:yolo11n.pt",
+        f"{_HERE}.ultralytics:load_ultralytics",
+    ),
     "http": Family("any HTTP endpoint", "Detector", "http://localhost:8000/detect,format=NAME", _HTTP),
     "https": Family("any HTTPS endpoint", "Detector", "https://example.org/detect,format=NAME", _HTTP),
     "rekognition": Family(
@@ -121,7 +159,7 @@ def reach(spec: str) -> str | None:
     says so; ``None`` if nothing."""
     scheme, _, target = spec.strip().partition(":")
     scheme = scheme.lower()
-    if "python:" in spec.lower():
+    if "python:" in spec.lower() or scheme == "torchscript" or "trust=" in spec:
         return "is code and would be run"
     if scheme in FAMILIES and FAMILIES[scheme].loader in (_HTTP, _CLOUD):
         return "would be sent images, and the secrets that its spec names"

@@ -6,6 +6,7 @@ files are read in the order of their category ids.
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def read_names(value: str, spec: str) -> tuple[str, ...]:
     """The names that the option ``names=value`` means: ``coco``, ``coco91``, or a file.
 
     A file holds one name per line, or is a YAML file with ``names`` (a YOLO ``data.yaml``), or a JSON list of names, or
-    COCO JSON with ``categories``.
+    COCO JSON with ``categories``, or a label map of TensorFlow (``.pbtxt``), whose names are numbered by their ids.
     """
     if value in ("coco", "coco91"):
         return COCO if value == "coco" else COCO91
@@ -53,12 +54,31 @@ def read_names(value: str, spec: str) -> tuple[str, ...]:
         content = parse(data, path)
     elif ending in (".yaml", ".yml"):
         content = parse_yaml(data, path)
+    elif ending == ".pbtxt":
+        content = _label_map(data.decode("utf-8", errors="replace"), f"{spec!r}: {value}")
     else:
         try:
             content = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError as error:
             raise BadSpec(f"{spec!r}: {value} cannot be read as class names: {error}.") from None
     return _names_in(content, f"{spec!r}: {value}")
+
+
+_ITEM = re.compile(r"item\s*\{([^{}]*)\}")
+_FIELD = re.compile(r"""\b(id|name|display_name)\s*:\s*(?:"([^"]*)"|'([^']*)'|(-?\d{1,9}))""")
+_LARGEST_ID = 100_000
+
+
+def _label_map(text: str, where: str) -> list[str]:
+    """The names of a ``.pbtxt`` by their ids; an id that it leaves out is "unused"."""
+    by_id: dict[int, str] = {}
+    for item in _ITEM.findall(text):
+        fields = {name: one or two or number for name, one, two, number in _FIELD.findall(item)}
+        name, number = fields.get("display_name") or fields.get("name"), fields.get("id", "")
+        if not name or not number.isdecimal() or int(number) > _LARGEST_ID or int(number) in by_id:
+            raise BadSpec(f"{where}: expected items with an id of their own and a name. Got {item.strip()!r:.80}.")
+        by_id[int(number)] = name
+    return [by_id.get(i, f"unused {i}") for i in range(max(by_id, default=-1) + 1)]
 
 
 def names_in_metadata(metadata: Mapping[str, str], spec: str) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from misdetect.detectors.ultralytics import how_to_export, is_ultralytics
 from misdetect.errors import BadWeights
 from misdetect.files import LARGEST, open_regular, write_atomically
 from misdetect.picture import digest
@@ -33,6 +34,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except UnpicklingError as error:
         if _first_byte(path) not in (b"P", b"\x80"):  # a zip archive, or a pickle
             raise BadWeights(f"{path} is not a torch checkpoint.") from error
+        if is_ultralytics(path):
+            raise BadWeights(f"{path}: {how_to_export(path)}") from None
         raise BadWeights(
             f"{path} is a pickle that holds more than tensors and could run code, so it is refused; where you trust "
             "it, convert it once: torch.save(torch.load(old, weights_only=False)['model'].state_dict(), new)."

@@ -1,0 +1,231 @@
+"""A network in a file as a detector: what all runtimes share.
+
+``detect`` is ``prepare`` (the network's input), ``infer`` (its outputs, by whatever runs it) and ``decode`` for each
+batch in turn. A runtime adds a ``Network``, how a file is opened and run; ``load_exported`` makes a detector of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from misdetect.boxes import clip, nms
+from misdetect.detections import Detections
+from misdetect.detectors.names import read_names
+from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
+from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
+from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
+from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, first_line, limits_of, preprocess_of
+from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
+from misdetect.grid import boxes_on_grid, scores_on_grid
+from misdetect.picture import Pixels, check_pixels, digest
+from misdetect.spec import Spec
+
+
+class ExportedDetector:
+    """A detector in a file. Each runtime says how a batch is inferred; ``fixed_batch`` is a graph that always wants
+    ``batch_size`` images."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        preprocess: Preprocess,
+        decoder: Decoder,
+        *,
+        spec: str,
+        fingerprint: str,
+        settings: dict[str, Any],
+        batch_size: int,
+        fixed_batch: bool,
+    ) -> None:
+        self.names = tuple(names)
+        self.spec, self.fingerprint, self.settings, self.batch_size = spec, fingerprint, settings, batch_size
+        self.images_per_call = batch_size * -(-DEFAULT_BATCH // batch_size)
+        self.preprocess, self.decoder = preprocess, decoder
+        self._fixed_batch = fixed_batch
+        self._buffer = preprocess.buffer(batch_size)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    def detect(self, images: Sequence[Pixels]) -> list[Detections]:
+        """One ``Detections`` per image ``[H, W, 3]`` uint8 RGB."""
+        found: list[Detections] = []
+        for start in range(0, len(images), self.batch_size):
+            batch = images[start : start + self.batch_size]
+            tensor, placements = self.prepare(batch)
+            found += self.decode(self.infer(tensor), batch, placements)
+        return found
+
+    def prepare(self, images: Sequence[Pixels]) -> tuple[Array, list[Placement]]:
+        """The network's input for up to ``batch_size`` images (a view of a buffer that the next call overwrites)."""
+        placements = [self.preprocess.apply(check_pixels(image), self._buffer[i])[1] for i, image in enumerate(images)]
+        return self._buffer if self._fixed_batch else self._buffer[: len(images)], placements
+
+    def infer(self, tensor: Array) -> list[Array]:
+        """The graph's outputs for a prepared batch."""
+        raise NotImplementedError
+
+    def decode(
+        self, outputs: Sequence[Array], images: Sequence[Pixels], placements: Sequence[Placement]
+    ) -> list[Detections]:
+        """``Detections`` of each of ``images`` from the outputs of their batch."""
+        each = self.decoder.split(outputs, self.batch_size if self._fixed_batch else len(images))
+        return [
+            self._finish(self.decoder.decode(of_image), image, placement)
+            for of_image, image, placement in zip(each, images, placements, strict=False)
+        ]
+
+    def _finish(self, found: Readout, image: Pixels, placement: Placement) -> Detections:
+        """Suppress, cap, go back to the image's pixels, clip."""
+        boxes, scores, labels = found
+        threshold, cap = self.settings["nms"], self.settings["max"]
+        ranks = scores_on_grid(scores)
+        if threshold < 1:
+            kept, _ = nms(boxes_on_grid(boxes), ranks, threshold, None if self.settings["agnostic"] else labels)
+        else:
+            kept = np.argsort(-ranks, kind="stable")
+        kept = kept[:cap]
+        inside = clip(placement.to_original(boxes[kept]), image.shape[1], image.shape[0])
+        try:
+            return Detections(inside, scores[kept], labels[kept])
+        except BadArray as error:
+            raise DetectorFailed(f"{self.spec!r}: the decoded output is no detection: {error}") from error
+
+
+class Network(Protocol):
+    """A graph as its ``runtime`` (a name, for messages) has opened it.
+
+    ``shape`` is that of the image input, batch first, ``None`` where it is dynamic; ``dtype`` the NumPy type in which
+    it wants pixels; ``outputs`` the names of what ``run`` returns; ``classes`` how many it tells apart, if it says so.
+    """
+
+    runtime: str
+    shape: list[int | None]
+    dtype: str
+    outputs: tuple[str, ...]
+    classes: int | None
+
+    def run(self, tensor: Array) -> list[Array]:
+        """Its outputs for a batch of images."""
+        ...
+
+
+class NetworkDetector(ExportedDetector):
+    """A ``Network`` as a detector. With ``own_size`` it takes each image as large as it is, one at a time, and its
+    boxes are ``"shares"`` of the image or its ``"pixels"``."""
+
+    def __init__(self, network: Network, *parts: Any, own_size: str = "", **about: Any) -> None:
+        super().__init__(*parts, **about)
+        self.network, self._own_size = network, own_size
+
+    def prepare(self, images: Sequence[Pixels]) -> tuple[Array, list[Placement]]:
+        """The network's input for up to ``batch_size`` images (a view of a buffer that the next call overwrites)."""
+        if not self._own_size:
+            return super().prepare(images)
+        (image,) = images
+        height, width = check_pixels(image).shape[:2]
+        tensor, where = replace(self.preprocess, width=width, height=height).apply(image)
+        return tensor[None], [place(width, height, 1, 1, "stretch") if self._own_size == "shares" else where]
+
+    def infer(self, tensor: Array) -> list[Array]:
+        """The graph's outputs for a prepared batch."""
+        try:
+            return self.network.run(tensor)
+        except MisdetectError:
+            raise
+        except Exception as error:  # runtimes' exceptions have no common class
+            raise DetectorFailed(f"{self.spec!r}: {self.network.runtime} failed: {first_line(error)}") from error
+
+
+_OWN_SIZE = "image"
+"""``size=image``: a graph that resizes by itself is given images as they are."""
+_PLACEHOLDERS = ("???", "n/a", "background", "__background__")
+_BLANK = (240, 320)
+
+
+def load_exported(
+    spec: Spec,
+    network: Network,
+    *,
+    hashes: Sequence[str],
+    names: Sequence[str] | None = None,
+    first_label: int | None = None,
+) -> NetworkDetector:
+    """The detector that ``spec`` and a ``network`` make together, tried on blank images.
+
+    ``hashes`` are those of its files, ``names`` the classes that they carry. ``first_label`` is the label of the first
+    class in graphs that suppress by themselves, where their convention is known; ``labels-from=`` states it otherwise.
+    """
+    kind, source = decoder_kind(spec.take("decoder", ""), spec)
+    names = _names(spec, names, network.classes)
+    if first_label is not None and spec.options["decoder"] == "nms":
+        spec.options.setdefault("labels_from", str(first_label - has_background(names)))
+    own_size = _own_size(spec, network)
+    preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
+    preprocess = preprocess_of(spec, preset, network.shape, network.dtype)
+    limits = limits_of(spec, kind.nms)
+    frame = Frame(
+        preprocess.width,
+        preprocess.height,
+        len(names),
+        limits["score"],
+        network.outputs,
+        spec.text,
+        limits["multilabel"],
+    )
+    decoder = kind.build(frame, spec)
+    batch = batch_size_of(spec, 1 if own_size else network.shape[0])
+    spec.finish()
+    stated = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
+    settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | stated
+    settings["preprocess"] = preprocess.settings() | ({"width": None, "height": None} if own_size else {})
+    detector = NetworkDetector(
+        network,
+        names,
+        preprocess,
+        decoder,
+        own_size=own_size,
+        spec=spec.text,
+        fingerprint=digest(*hashes, source, names, sorted(settings.items(), key=lambda item: item[0])),
+        settings=settings,
+        batch_size=batch,
+        fixed_batch=isinstance(network.shape[0], int),
+    )
+    # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
+    height, width = _BLANK if own_size else (preprocess.height, preprocess.width)
+    detector.detect([np.zeros((height, width, 3), np.uint8)] * min(batch, 2))
+    return detector
+
+
+def has_background(names: Sequence[str]) -> bool:
+    """Whether the first of ``names`` stands for no class, so that they are numbered by ids that start at 1."""
+    return names[0].startswith("unused ")
+
+
+def _names(spec: Spec, own: Sequence[str] | None, classes: int | None) -> tuple[str, ...]:
+    given = spec.take("names", "")
+    found = read_names(given, spec.text) if given else own
+    if found is None:
+        raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
+    names = tuple(f"unused {i}" if name.lower() in _PLACEHOLDERS else name for i, name in enumerate(found))
+    if classes is not None and len(names) - has_background(names) != classes:
+        raise BadSpec(
+            f"{spec.text!r}: the graph tells {classes} classes apart, but {given or 'the file'} names "
+            f"{len(names) - has_background(names)}; check names=."
+        )
+    return names
+
+
+def _own_size(spec: Spec, network: Network) -> str:
+    """In what units boxes come back from images that are given as they are; empty where they are resized."""
+    if spec.options.get("size") != _OWN_SIZE:
+        return ""
+    if None not in (network.shape[1:3] if network.shape[-1] == 3 else network.shape[2:]):
+        raise BadSpec(f"{spec.text!r}: size=image needs a graph that takes images of any size. Got {network.shape}.")
+    if spec.options["decoder"] != "nms":
+        raise BadSpec(f"{spec.text!r}: size=image needs decoder=nms; other decoders read a grid of a known size.")
+    spec.options["size"] = "1"  # of the canvas in whose units shares are
+    spec.options.setdefault("resize", "stretch")
+    return spec.take("units", "pixels", choices=("pixels", "shares"))

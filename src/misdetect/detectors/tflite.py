@@ -1,0 +1,214 @@
+"""``tflite:FILE,decoder=NAME,…`` — a detector in a TensorFlow Lite file, run by LiteRT on the CPU.
+
+Quantised inputs and outputs are floats for everybody else: the file says their scale and zero point. In a graph that
+ends with ``TFLite_Detection_PostProcess`` the outputs are told apart by that operator, since their names and order
+differ between exporters. The file is also a zip archive that may hold class names; nothing of it is written to disk.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.names import names_in_metadata
+from misdetect.detectors.outputs import Array
+from misdetect.detectors.quiet import silent
+from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
+from misdetect.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.spec import Spec
+
+_POST_PROCESS = b"TFLite_Detection_PostProcess"
+_ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+"""What that operator returns, in its order: boxes y0, x0, y1, x1 as shares of the image; labels from 0, without the
+background; scores; how many of them count."""
+_MARK = b"TFL3"
+_LIMIT = 4 << 20
+_MEMBERS = 100
+
+
+class Suppression(NamedTuple):
+    """A graph's ``TFLite_Detection_PostProcess``: the tensors that it writes, and how many classes it tells apart."""
+
+    tensors: tuple[int, ...]
+    classes: int | None
+
+
+class TfliteNetwork:
+    """An interpreter of one image input; see ``exported.Network``."""
+
+    runtime = "LiteRT"
+
+    def __init__(self, interpreter: Any, suppression: Suppression | None, spec: str) -> None:
+        self._interpreter = interpreter
+        first, *others = interpreter.get_input_details()
+        if others:
+            raise BadSpec(f"{spec!r}: the graph also wants {others[0]['name']!r}; only graphs of one image can be run.")
+        signature = [int(size) for size in first["shape_signature"]]
+        kind = np.dtype(first["dtype"]).name
+        if len(signature) != 4 or kind not in ("float32", "uint8", "int8"):
+            raise BadSpec(
+                f"{spec!r}: expected an input of rank 4 such as [1, H, W, 3] of float32, uint8 or int8. "
+                f"Got {first['name']} {signature} of {kind}."
+            )
+        self._image, self._kind = first["index"], kind
+        self._input, self._shape = Affine.of(first, spec), tuple(int(size) for size in first["shape"])
+        self.shape = [size if size > 0 else None for size in signature]
+        self.dtype = "float32" if self._input or kind == "float32" else kind
+        if self.dtype == "int8":
+            raise BadSpec(f"{spec!r}: the input {first['name']} is int8, but the file states no scale for it.")
+        outputs = interpreter.get_output_details()
+        names = {detail["index"]: str(detail["name"]) for detail in outputs} | _signature(interpreter)
+        if suppression is not None and set(suppression.tensors) == names.keys():
+            names |= dict(zip(suppression.tensors, _ROLES, strict=True))
+        self.classes = suppression.classes if suppression else None
+        self._outputs = [(detail["index"], Affine.of(detail, spec)) for detail in outputs]
+        self.outputs = tuple(names[detail["index"]] for detail in outputs)
+
+    def run(self, tensor: Array) -> list[Array]:
+        """The graph's outputs for a batch, quantised ones as the floats that they stand for."""
+        if tensor.shape != self._shape:
+            self._interpreter.resize_tensor_input(self._image, tensor.shape)
+            self._interpreter.allocate_tensors()
+            self._shape = tensor.shape
+        if self._input is not None:
+            tensor = self._input.quantise(tensor, self._kind)
+        self._interpreter.set_tensor(self._image, tensor)
+        self._interpreter.invoke()
+        values = ((self._interpreter.get_tensor(index), affine) for index, affine in self._outputs)
+        return [value if affine is None else affine.floats(value) for value, affine in values]
+
+
+class Affine(NamedTuple):
+    """How a quantised tensor stands for floats: ``value = (stored - zero) * scale``."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of(cls, detail: dict[str, Any], spec: str) -> "Affine | None":
+        """That of a tensor by its ``detail``; ``None`` where it is not quantised."""
+        found = detail["quantization_parameters"]
+        if np.dtype(detail["dtype"]).kind not in "iu" or not len(found["scales"]):
+            return None
+        if len(found["scales"]) > 1:
+            raise BadSpec(f"{spec!r}: the tensor {detail['name']} has a scale per channel; only one can be read.")
+        return cls(float(found["scales"][0]), int(found["zero_points"][0]))
+
+    def quantise(self, values: Array, kind: str) -> Array:
+        """``values`` as they are stored in a tensor of ``kind``; those out of its range at the end of it."""
+        limits = np.iinfo(kind)
+        stored = values * np.float32(1 / self.scale)
+        stored += self.zero
+        np.rint(stored, out=stored)
+        np.clip(stored, limits.min, limits.max, out=stored)
+        result: Array = stored.astype(kind)
+        return result
+
+    def floats(self, stored: Array) -> Array:
+        """What ``stored`` stands for, float32."""
+        result = stored.astype(np.float32)
+        result -= self.zero
+        result *= np.float32(self.scale)
+        return result
+
+
+def load_tflite(spec: Spec) -> NetworkDetector:
+    """The detector that ``spec`` describes; see docs/formats.md for its options."""
+    path = Path(spec.target)
+    if not path.is_file():
+        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    with path.open("rb") as file:
+        if file.read(8)[4:] != _MARK:
+            raise BadWeights(f"{path} is not a TensorFlow Lite file: {kind_of_file(path)}.")
+    interpreter = _open(path, positive(spec, "threads", 1))
+    suppression = _suppression(path)
+    network = TfliteNetwork(interpreter, suppression, spec.text)
+    first_label = None
+    if _ROLES[0] in network.outputs:
+        first_label = 0
+        for name, value in (("decoder", "nms"), ("boxes", "yxyx"), ("units", "shares")):
+            spec.options.setdefault(name, value)
+    hashes, names = [file_hash(path)], _names(path, spec.text)
+    return load_exported(spec, network, hashes=hashes, names=names, first_label=first_label)
+
+
+def _open(path: Path, threads: int) -> Any:
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError as error:
+        raise MissingExtra.named("tflite:", "tflite") from error
+    try:
+        with silent():  # LiteRT tells the world that it runs on the CPU
+            interpreter = Interpreter(str(path), num_threads=threads)
+            interpreter.allocate_tensors()
+    except Exception as error:  # LiteRT raises ValueErrors and RuntimeErrors alike
+        raise BadWeights(f"{path} cannot be loaded as a TensorFlow Lite file: {first_line(error)}") from error
+    return interpreter
+
+
+def _signature(interpreter: Any) -> dict[int, str]:
+    """The names of the outputs in the file's signature, by tensor, where it has one."""
+    if len(interpreter.get_signature_list()) != 1:
+        return {}
+    named = interpreter.get_signature_runner().get_output_details()
+    return {detail["index"]: str(name) for name, detail in named.items()}
+
+
+def _suppression(path: Path) -> Suppression | None:
+    """The ``TFLite_Detection_PostProcess`` of a file that LiteRT has already checked; ``None`` where it has none."""
+    from ai_edge_litert.schema_py_generated import Model
+    from flatbuffers import flexbuffers
+
+    model = Model.GetRootAs(path.read_bytes(), 0)
+    graph = model.Subgraphs(0)
+    for operator in (graph.Operators(i) for i in range(graph.OperatorsLength())):
+        if model.OperatorCodes(operator.OpcodeIndex()).CustomCode() == _POST_PROCESS:
+            options = flexbuffers.Loads(bytes(operator.CustomOptionsAsNumpy()))
+            classes = options.get("num_classes")
+            return Suppression(tuple(int(i) for i in operator.OutputsAsNumpy()), classes)
+    return None
+
+
+def _names(path: Path, spec: str) -> tuple[str, ...] | None:
+    """The class names in the zip archive at the file's end: a list of labels, or Ultralytics' metadata."""
+    if not zipfile.is_zipfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()[:_MEMBERS]
+            texts = {info.filename: _text(archive, info) for info in members if info.file_size <= _LIMIT}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise BadSpec(f"{spec!r}: the files inside the model cannot be read ({error}); give names=FILE.") from None
+    for text in texts.values():
+        if text.lstrip().startswith("{") and (names := names_in_metadata(_about(text), spec)) is not None:
+            return names
+    lists = [name for name in texts if name.lower().endswith(".txt") and not texts[name].lstrip().startswith("{")]
+    labels = [name for name in lists if "label" in name.lower()] or lists
+    lines = _lines(texts[labels[0]]) if len(labels) == 1 else []
+    return tuple(lines) or None
+
+
+def _text(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
+    with archive.open(info) as file:
+        return file.read(_LIMIT).decode("utf-8-sig", errors="replace")
+
+
+def _lines(text: str) -> Sequence[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _about(text: str) -> dict[str, str]:
+    """Metadata of Ultralytics, a JSON object or a Python literal, as texts by key."""
+    import ast
+    import json
+
+    for read in (json.loads, ast.literal_eval):
+        try:
+            content = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return {key: json.dumps(value) for key, value in content.items()} if isinstance(content, dict) else {}
+    return {}

@@ -1,0 +1,171 @@
+"""The options that every network in a file is read with, whatever runs it: preprocessing, thresholds and batch.
+
+The graph says its input's size, layout and type where it fixes them; a preset says what its family does; the spec can
+state all of it, and what nobody states is an error that names the missing options.
+"""
+
+import hashlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Preprocess, Resize
+from misdetect.errors import BadArray, BadSpec
+from misdetect.spec import Spec
+
+DEFAULT_BATCH = 8
+
+
+def limits_of(spec: Spec, suppression: float) -> dict[str, Any]:
+    """The thresholds and caps that decide what is reported."""
+    return {
+        "score": _share(spec, "score", 0.01),
+        "nms": _share(spec, "nms", suppression),
+        "max": positive(spec, "max", 100),
+        "agnostic": spec.take("agnostic", False),
+        "multilabel": spec.take("multilabel", False),
+    }
+
+
+def preprocess_of(spec: Spec, preset: str, shape: list[int | None], dtype: str) -> Preprocess:
+    """The preprocessing that preset, spec and graph state together, or a ``BadSpec`` that says what is missing."""
+    stated: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
+    for name, kind in (("resize", Resize), ("colour", Colour)):
+        if value := spec.take(name, "", choices=get_args(kind)):
+            stated[name] = value
+    for name in ("scale", "pad"):
+        if value := spec.take(name, ""):
+            (stated[name],) = _numbers(spec, name, value, 1)
+    for name in ("mean", "std"):
+        if value := spec.take(name, ""):
+            stated[name] = _numbers(spec, name, value, 3)
+    layout = _layout(spec, shape)
+    height, width = (shape[2], shape[3]) if layout == "nchw" else (shape[1], shape[2])
+    size = _size(spec, width, height)
+    missing = [name for name in ("resize", "colour", "scale") if name not in stated]
+    missing += ["pad"] if str(stated.get("resize", "")).startswith("letterbox") and "pad" not in stated else []
+    missing += ["layout"] if not layout else []
+    missing += ["size"] if size is None else []
+    if missing or size is None or not layout:
+        raise BadSpec(
+            f"{spec.text!r}: neither the graph nor the decoder states {', '.join(missing)}; give "
+            f"{', '.join(f'{name}=' for name in missing)}"
+            + ("" if preset or missing == ["size"] else f" or preset= ({', '.join(PRESETS)})")
+            + " as the network was trained with."
+        )
+    try:
+        return Preprocess(*size, **stated, layout=layout, dtype=dtype)
+    except BadArray as error:
+        raise BadSpec(f"{spec.text!r}: {error}") from error
+
+
+def _layout(spec: Spec, shape: list[int | None]) -> Layout | None:
+    """What the channel axis of the graph says, or the spec; ``None`` where neither does."""
+    first, last = shape[1] == 3, shape[3] == 3
+    stated = spec.take("layout", "", choices=get_args(Layout))
+    seen = {(True, False): "nchw", (False, True): "nhwc"}.get((first, last))
+    possible = [name for name, channels in (("nchw", shape[1]), ("nhwc", shape[3])) if channels in (3, None)]
+    if not possible or (stated and stated not in possible):
+        raise BadSpec(
+            f"{spec.text!r}: expected an input with 3 channels{f' in layout={stated}' if stated else ''}. Got {shape}."
+        )
+    return stated or seen  # type: ignore[return-value]
+
+
+def _size(spec: Spec, width: int | None, height: int | None) -> tuple[int, int] | None:
+    """Width and height: the graph's where it fixes them, else ``size=640`` or ``size=WIDTHxHEIGHT``."""
+    text = spec.take("size", "")
+    fixed = (width, height) if width and height else None
+    if not text:
+        return fixed
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise BadSpec(f"{spec.text!r}: size={text} should be a number of pixels or WIDTHxHEIGHT, such as 640x480.")
+    size = int(parts[0]), int(parts[-1])
+    if (width or size[0], height or size[1]) != size:
+        raise BadSpec(f"{spec.text!r}: size={text}, but the graph's input is {width or 'any'}x{height or 'any'}.")
+    return size
+
+
+def batch_size_of(spec: Spec, axis: int | None) -> int:
+    """Images at once: as many as the graph fixes (``axis``), else ``batch=``."""
+    given = positive(spec, "batch", axis or DEFAULT_BATCH)
+    if axis and given != axis:
+        raise BadSpec(f"{spec.text!r}: batch={given}, but the graph takes {axis} images at a time.")
+    return given
+
+
+def _numbers(spec: Spec, name: str, text: str, count: int) -> tuple[float, ...] | Any:
+    """``count`` numbers, written as decimals or fractions (``1/255``); one number stands for all."""
+    try:
+        values = tuple(float(Fraction(part.strip())) for part in text.split(","))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        values = ()
+    if len(values) not in (1, count):
+        wanted = "a number such as 0.5 or 1/255" if count == 1 else f"{count} numbers such as 0.485,0.456,0.406"
+        raise BadSpec(f"{spec.text!r}: {name}={text} should be {wanted}.")
+    return values * count if len(values) == 1 else values
+
+
+def _share(spec: Spec, name: str, default: float) -> float:
+    value = spec.take(name, default)
+    if not 0 <= value <= 1:
+        raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")
+    return value
+
+
+def positive(spec: Spec, name: str, default: int) -> int:
+    """Option ``name`` as a whole number of at least 1."""
+    value = spec.take(name, default)
+    if value < 1:
+        raise BadSpec(f"{spec.text!r}: {name}={value} should be at least 1.")
+    return value
+
+
+def file_hash(path: Path) -> str:
+    """A hash of the bytes of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+_MARKS = (
+    (b"PK\x03\x04", "it is a zip archive that is cut off, or of something else"),
+    (b"\x89HDF", "it is an HDF5 file, such as Keras writes"),
+    (b"<", "it is XML of something else"),
+    (b"{", "it is JSON"),
+    (b"\x80", "it is a pickle"),
+)
+_HEAD = 512
+
+
+def kind_of_file(path: Path) -> str:
+    """What a file that cannot be read as what it should be seems to be, by its first bytes."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        return "it is empty"
+    if head[4:8] == b"TFL3":
+        return "it is a TensorFlow Lite file"
+    if head[:1] == b"\x08" and any(word in head for word in (b"pytorch", b"onnx", b"graph", b"Conv")):
+        return "it looks like an ONNX file"
+    for mark, what in _MARKS:
+        if head.startswith(mark):
+            return what
+    if all(byte >= 32 or byte in b"\t\r\n" for byte in head):
+        return "it is text"
+    return f"its first bytes are {head[:4].hex(' ')}"
+
+
+def first_line(error: BaseException) -> str:
+    """What a runtime says first of its failure, as a sentence."""
+    return _sentence(error, 0)
+
+
+def last_line(error: BaseException) -> str:
+    """What a runtime says last of its failure, as a sentence."""
+    return _sentence(error, -1)
+
+
+def _sentence(error: BaseException, line: int) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[line].strip().rstrip(".!") + "." if lines else f"{type(error).__name__}."
