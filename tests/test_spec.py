@@ -98,7 +98,7 @@ def test_a_misspelt_option_is_what_a_reader_complains_of():
     ("call", "text", "meant"),
     [
         (load_detector, "onxx:a.onnx", "Did you mean 'onnx'?"),
-        (load_detector, "model.onnx", "Did you mean 'onnx:model.onnx,decoder=NAME'?"),
+        (load_detector, "model.onnx", "'onnx:model.onnx': there is no file 'model.onnx'."),
         (load_detector, "mine.py", "Did you mean 'python:mine.py:NAME'?"),
         (load_detector, "zoo:yolox,scroe=0.5", "Did you mean 'score'?"),
         (load_data, "coc:a.json", "Did you mean 'coco'?"),

@@ -40,8 +40,12 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> "Spec":
-        """Split ``text``; an address (``http://…``) keeps its scheme in the target."""
-        head, *rest = _OPTION.split(text.strip())
+        """Split ``text``; an address (``http://…``) keeps its scheme in the target, and the name of a file that can be
+        of one scheme only stands for that."""
+        text = text.strip()
+        head, *rest = _OPTION.split(text)
+        if ":" not in head and (known := _SCHEMES.get(Path(head).suffix.lower())):
+            text, head = f"{known}:{text}", f"{known}:{head}"
         scheme, colon, target = head.partition(":")
         if not colon or not scheme:
             raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
@@ -105,8 +109,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+_SCHEMES = {".onnx": "onnx"}
+"""Files that say of what scheme they are."""
 _FILES = {
-    ".onnx": "onnx:{},decoder=NAME",
     ".tflite": "tflite:{}",
     ".xml": "openvino:{},decoder=NAME",
     ".torchscript": "torchscript:{},decoder=NAME",

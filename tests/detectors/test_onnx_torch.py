@@ -261,7 +261,7 @@ def test_a_decoder_that_hides_candidates_is_refused(nano):
     class Hidden:
         """What is left of an ``nms`` detector here: its decoder is none of those that show every candidate."""
 
-        spec, settings, decoder = "onnx:x.onnx,decoder=nms", {"decoder": "nms"}, object()
+        spec, settings, decoder, names = "onnx:x.onnx,decoder=nms", {"decoder": "nms"}, object(), ("thing",)
 
     with pytest.raises(LevelTooLow, match="decoder=nms shows only what is left of them"):
         load_differentiable(Hidden())

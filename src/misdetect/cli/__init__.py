@@ -41,8 +41,8 @@ VERBS = {
         "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json --out results.json",
     ),
     "detectors": (
-        "List the detector families with their level, what is installed, and the decoders of onnx: files.",
-        "--json",
+        "List the detector families with their level and what is installed; look into an ONNX file.",
+        "yolox_nano.onnx",
     ),
     "doctor": (
         "Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",

@@ -1,5 +1,9 @@
-"""``misdetect detectors``: which detectors there are, what each level allows, and what to install for the rest."""
+"""``misdetect detectors``: which detectors there are, what each level allows, and what to install for the rest; of an
+ONNX file, the spec to use it by."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -7,14 +11,49 @@ from rich.text import Text
 from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.detectors.catalogue import catalogue
 from misdetect.detectors.onnx.decoders import DECODERS
+from misdetect.errors import BadSpec
+from misdetect.spec import Spec
 
 
-def detectors(*, quiet: Quiet = False, json: Json = False) -> None:
-    """List the detector families with their level, what is installed, and the decoders of onnx: files."""
+def detectors(
+    file: Annotated[
+        str | None, Parameter(help="An ONNX file, or a spec that says some of its options: what is to be said of it.")
+    ] = None,
+    /,
+    *,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """List the detector families with their level, what is installed, and the decoders of onnx: files; or look into an
+    ONNX file and print the spec to use, with what is sure of it and what is guessed."""
+    if file is not None:
+        present(_look(file), json, _show_file)
+        return
     decoders = [
         {"name": name, "reads": kind.reads, "preset": kind.preset, "nms": kind.nms} for name, kind in DECODERS.items()
     ]
     present({"detectors": catalogue(), "decoders": decoders}, json, _show)
+
+
+def _look(file: str) -> Document:
+    spec = Spec.parse(file)
+    if spec.scheme != "onnx":
+        raise BadSpec(f"Expected an ONNX file to look into. Got {file!r}.")
+    from misdetect.detectors.onnx.detector import look_into
+
+    return look_into(spec).document(spec)
+
+
+def _show_file(console: Console, document: Document) -> None:
+    console.print(Text(document["spec"], style="bold"))
+    for title in ("inputs", "outputs"):
+        for entry in document[title]:
+            console.print(Text(f"    {title[:-1]}: {entry}"))
+    for finding in document["findings"]:
+        how = "sure" if finding["sure"] else "guessed"
+        console.print(Text(f"    {how}: {finding['option'].replace('_', '-')}={finding['value']} ({finding['why']})"))
+    if not document["sure"]:
+        console.print(Text("Check what is guessed: misdetect doctor tries the usual mistakes on annotated images."))
 
 
 def _show(console: Console, document: Document) -> None:

@@ -52,9 +52,9 @@ def load_any(
         raise BadSpec(parsed.misspelt() or str(error)) from error
     if later is not None:
         detector.load(Path(later))  # type: ignore[attr-defined]
-    if getattr(detector, "spec", None) != spec:
+    if getattr(detector, "spec", None) != parsed.text:
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages
-            detector.spec = spec  # type: ignore[attr-defined]
+            detector.spec = parsed.text  # type: ignore[attr-defined]
     return detector
 
 

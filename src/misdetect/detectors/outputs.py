@@ -29,7 +29,8 @@ class Readout(NamedTuple):
 class Frame:
     """What a decoder must know: the network's input size, the number of classes, the threshold, the outputs' names.
 
-    ``multilabel`` lets one candidate stand for every class above the threshold, not only for its best.
+    ``multilabel`` lets one candidate stand for every class above the threshold, not only for its best. ``shapes`` are
+    those of the outputs for one image, with the batch axis, where they are known.
     """
 
     width: int
@@ -39,6 +40,7 @@ class Frame:
     outputs: tuple[str, ...]
     spec: str
     multilabel: bool = False
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 class Decoder(Protocol):
@@ -68,9 +70,12 @@ class PerImage:
 
 
 def single(frame: Frame, outputs: Sequence[Array], decoder: str, rows: int | None, columns: int | None) -> Array:
-    """The one ``[1, rows, columns]`` output as float32 ``[rows, columns]``; ``None`` is any number."""
+    """The one ``[1, rows, columns]`` output as float32 ``[rows, columns]``; ``None`` is any number. Some exporters
+    exchange the two axes, which is undone."""
     found = next((o for o in outputs if o.ndim == 3), None)
-    if found is None or (rows or found.shape[1]) != found.shape[1] or (columns or found.shape[2]) != found.shape[2]:
+    if found is not None and not _fits(found.shape, rows, columns):
+        found = found.swapaxes(1, 2)
+    if found is None or not _fits(found.shape, rows, columns):
         shapes = ", ".join(f"{n} {list(o.shape)}" for n, o in zip(frame.outputs, outputs, strict=True))
         raise BadSpec(
             f"{frame.spec!r}: with {frame.classes} names and input {frame.width}x{frame.height}, decoder={decoder} "
@@ -80,9 +85,32 @@ def single(frame: Frame, outputs: Sequence[Array], decoder: str, rows: int | Non
     return result
 
 
+def _fits(shape: tuple[int, ...], rows: int | None, columns: int | None) -> bool:
+    return rows in (None, shape[1]) and columns in (None, shape[2])
+
+
+def sigmoid(values: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow, in the type it is given."""
+    result: Array = 0.5 * (1 + np.tanh(0.5 * values))
+    return result
+
+
 def refuse_nan(frame: Frame, values: Array) -> None:
     if np.isnan(values).any():
         raise DetectorFailed(f"{frame.spec!r}: the network's output is not a number (NaN) for this image.")
+
+
+SHARES = 1.5
+"""Boxes given as shares of the image stay below this; boxes in pixels do not."""
+
+
+def refuse_shares(frame: Frame, boxes: Array) -> None:
+    """Complain of ``boxes`` ``[N, 4]`` that are taken for pixels and cannot be: they would all lie in one corner."""
+    if len(boxes) and min(frame.width, frame.height) > 16 and 0 < boxes.max() <= SHARES:
+        raise BadSpec(
+            f"{frame.spec!r}: the network's boxes reach {boxes.max():.3g}, so they are shares of the image and not "
+            f"pixels; give units=shares (or units=pixels, if they are)."
+        )
 
 
 def choose(frame: Frame, scores: Array) -> tuple[Ints, Ints, Array]:
@@ -99,10 +127,17 @@ def choose(frame: Frame, scores: Array) -> tuple[Ints, Ints, Array]:
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "logits": ("logits", "pred_logits"),
     "boxes": ("boxes", "pred_boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
-    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores"),
+    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
+    "indices": ("indices", "selected_indices"),
+    "table": (),
     "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
     "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
 }
+
+
+def plain_name(name: str) -> str:
+    """An output's name without TensorFlow's scope and number: ``"detection_boxes"`` for ``"net/detection_boxes:0"``."""
+    return name.lower().rpartition("/")[2].partition(":")[0]
 
 
 def output_roles(frame: Frame, stated: str, needed: Sequence[str], optional: Sequence[str] = ()) -> dict[str, int]:
@@ -117,7 +152,7 @@ def output_roles(frame: Frame, stated: str, needed: Sequence[str], optional: Seq
             )
         roles = {role: i for i, role in enumerate(given) if role != "-"}
     else:
-        names = [name.lower() for name in frame.outputs]
+        names = [plain_name(name) for name in frame.outputs]
         for role in (*needed, *optional):
             known = next((name for name in _SYNONYMS[role] if name in names), None)
             if known is not None:

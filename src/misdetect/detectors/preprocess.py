@@ -166,5 +166,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "pad": 0.0,
     },
     "rtdetr": {"resize": "stretch", "colour": "rgb", "scale": 1 / 255, "pad": 0.0},
+    "nanodet": {
+        "resize": "stretch",
+        "colour": "bgr",
+        "scale": 1.0,
+        "mean": (103.53, 116.28, 123.675),
+        "std": (57.375, 57.12, 58.395),
+        "pad": 0.0,
+    },
 }
-"""The documented conventions of four families; size and layout come from the graph or the user."""
+"""The documented conventions of five families; size and layout come from the graph or the user."""

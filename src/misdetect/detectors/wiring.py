@@ -5,6 +5,7 @@ state all of it, and what nobody states is an error that names the missing optio
 """
 
 import hashlib
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
@@ -27,8 +28,15 @@ def limits_of(spec: Spec, suppression: float) -> dict[str, Any]:
     }
 
 
-def preprocess_of(spec: Spec, preset: str, shape: list[int | None], dtype: str) -> Preprocess:
-    """The preprocessing that preset, spec and graph state together, or a ``BadSpec`` that says what is missing."""
+Shape = Sequence[int | None]
+"""Of an image input, batch first; ``None`` where an axis is dynamic."""
+
+
+def preprocess_of(
+    spec: Spec, preset: str, shape: Shape, dtype: str, exported: tuple[int, int] | None = None
+) -> Preprocess:
+    """The preprocessing that preset, spec and graph state together, or a ``BadSpec`` that says what is missing.
+    ``exported`` is the width and height that a file says it was made for, where its graph takes any."""
     stated: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
     for name, kind in (("resize", Resize), ("colour", Colour)):
         if value := spec.take(name, "", choices=get_args(kind)):
@@ -39,9 +47,9 @@ def preprocess_of(spec: Spec, preset: str, shape: list[int | None], dtype: str) 
     for name in ("mean", "std"):
         if value := spec.take(name, ""):
             stated[name] = _numbers(spec, name, value, 3)
-    layout = _layout(spec, shape)
-    height, width = (shape[2], shape[3]) if layout == "nchw" else (shape[1], shape[2])
-    size = _size(spec, width, height)
+    spec.take("layout", "", choices=get_args(Layout))
+    layout = layout_of(spec, shape)
+    size = _size(spec, *sides_of(shape, layout), exported)
     missing = [name for name in ("resize", "colour", "scale") if name not in stated]
     missing += ["pad"] if str(stated.get("resize", "")).startswith("letterbox") and "pad" not in stated else []
     missing += ["layout"] if not layout else []
@@ -59,25 +67,36 @@ def preprocess_of(spec: Spec, preset: str, shape: list[int | None], dtype: str) 
         raise BadSpec(f"{spec.text!r}: {error}") from error
 
 
-def _layout(spec: Spec, shape: list[int | None]) -> Layout | None:
-    """What the channel axis of the graph says, or the spec; ``None`` where neither does."""
-    first, last = shape[1] == 3, shape[3] == 3
-    stated = spec.take("layout", "", choices=get_args(Layout))
-    seen = {(True, False): "nchw", (False, True): "nhwc"}.get((first, last))
+def layout_of(spec: Spec, shape: Shape, told: str = "") -> Layout | None:
+    """What the channel axis of the graph says, or the spec; ``None`` where neither does. ``told``: the input, for a
+    message."""
+    stated = spec.options.get("layout", "")
     possible = [name for name, channels in (("nchw", shape[1]), ("nhwc", shape[3])) if channels in (3, None)]
     if not possible or (stated and stated not in possible):
         raise BadSpec(
-            f"{spec.text!r}: expected an input with 3 channels{f' in layout={stated}' if stated else ''}. Got {shape}."
+            f"{spec.text!r}: expected an input with 3 channels{f' in layout={stated}' if stated else ''}. "
+            f"Got {told or list(shape)}."
         )
+    seen = {(True, False): "nchw", (False, True): "nhwc"}.get((shape[1] == 3, shape[3] == 3))
     return stated or seen  # type: ignore[return-value]
 
 
-def _size(spec: Spec, width: int | None, height: int | None) -> tuple[int, int] | None:
-    """Width and height: the graph's where it fixes them, else ``size=640`` or ``size=WIDTHxHEIGHT``."""
+def sides_of(shape: Shape, layout: Layout | None) -> tuple[int | None, int | None]:
+    """Width and height that the graph fixes."""
+    _, first, second, third = shape
+    return (third, second) if layout != "nhwc" else (second, first)
+
+
+def _size(
+    spec: Spec, width: int | None, height: int | None, exported: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Width and height: the graph's where it fixes them, else ``size=640`` or ``size=WIDTHxHEIGHT``, else those that
+    the file says it was ``exported`` for."""
     text = spec.take("size", "")
-    fixed = (width, height) if width and height else None
     if not text:
-        return fixed
+        usual = exported or (0, 0)
+        found = (width or usual[0], height or usual[1])
+        return found if all(found) else None
     parts = text.lower().split("x")
     if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
         raise BadSpec(f"{spec.text!r}: size={text} should be a number of pixels or WIDTHxHEIGHT, such as 640x480.")

@@ -1,4 +1,5 @@
-"""From a network's raw outputs to boxes: YOLOX, YOLOv5, YOLOv8/11, DETR, graphs with suppression inside, and one's own.
+"""From a network's raw outputs to boxes: YOLOX, YOLOv5, YOLOv8/11, NanoDet, DETR, graphs with suppression inside
+(``suppressed``), heads that nothing has joined (``heads``), and one's own.
 
 A decoder sees the outputs for one image (batch axis 1) and returns boxes in pixels of the network's input, scores and
 labels, already above the score threshold. It neither suppresses, caps, nor goes back to the original image. All are
@@ -11,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy, xywh_to_xyxy
+from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy
+from misdetect.detectors.onnx.heads import ANCHORS, Coding, Heads, levels_of
+from misdetect.detectors.onnx.suppressed import GraphWithNms, corners_of
 from misdetect.detectors.outputs import (
     Array,
     Decoder,
@@ -21,28 +24,31 @@ from misdetect.detectors.outputs import (
     choose,
     output_roles,
     refuse_nan,
+    sigmoid,
     single,
 )
 from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 from misdetect.spec import Spec
 from misdetect.user_code import resolve
 
-
-def sigmoid(values: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow, in the type it is given."""
-    result: Array = 0.5 * (1 + np.tanh(0.5 * values))
-    return result
+__all__ = [
+    *("DECODERS", "DECODER_OPTIONS", "Kind", "decoder_kind"),
+    *("BoxesAndScores", "ClassChannels", "GraphWithNms", "Objectness", "Queries", "UserDecoder"),
+]
 
 
 class Objectness(PerImage):
     """``[1, N, 5 + C]``: cx, cy, w, h, objectness, class scores (sigmoids); the score is objectness × class.
 
     With ``strides`` the boxes are YOLOX's: offsets from grid cells, log sizes. Without, as YOLOv5 exports them, they
-    are pixels of the network's input.
+    are in ``units`` of the network's input: pixels, or shares of it.
     """
 
-    def __init__(self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none") -> None:
+    def __init__(
+        self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none", units: str = "pixels"
+    ) -> None:
         self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
+        self.size = box_scale(frame, units)
         self.grid = _grid(frame, strides) if strides else None
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
@@ -65,7 +71,7 @@ class Objectness(PerImage):
             with np.errstate(over="ignore"):
                 np.exp(boxes[:, 2:], out=boxes[:, 2:])
             boxes *= steps[alive]
-        return Readout(cxcywh_to_xyxy(boxes), best, labels)
+        return Readout(cxcywh_to_xyxy(boxes) * self.size, best, labels)
 
 
 def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
@@ -81,11 +87,20 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
     return np.concatenate(cells).astype(np.float32), np.concatenate(steps).astype(np.float32)
 
 
-class ClassChannels(PerImage):
-    """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: cx, cy, w, h in network pixels, class scores, no objectness."""
+def box_scale(frame: Frame, units: str) -> Floats | np.float32:
+    """What boxes in ``units`` (pixels or shares) of the network's input are multiplied by."""
+    return np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
 
-    def __init__(self, frame: Frame, decoder: str, activation: str = "none") -> None:
+
+class ClassChannels(PerImage):
+    """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: a box, class scores, no objectness. The box is cx, cy, w, h in
+    pixels of the network's input, unless ``boxes`` and ``units`` say otherwise."""
+
+    def __init__(
+        self, frame: Frame, decoder: str, activation: str = "none", boxes: str = "cxcywh", units: str = "pixels"
+    ) -> None:
         self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
+        self.format, self.size = boxes, box_scale(frame, units)
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
@@ -96,7 +111,39 @@ class ClassChannels(PerImage):
         alive = np.flatnonzero(best >= self.frame.score)
         candidates = channels[:, alive].T
         chosen, labels, scores = choose(self.frame, candidates[:, 4:])
-        return Readout(cxcywh_to_xyxy(np.ascontiguousarray(candidates[chosen, :4])), scores, labels)
+        boxes = np.ascontiguousarray(candidates[chosen, :4])
+        return Readout(corners_of(boxes, self.format) * self.size, scores, labels)
+
+
+class BoxesAndScores(PerImage):
+    """Boxes ``[1, N, 4]`` and class scores ``[1, N, C]`` or ``[1, C, N]`` apart, before suppression, as YOLO-NAS and
+    PP-YOLOE export them: x0, y0, x1, y1 in pixels of the network's input, unless ``boxes`` and ``units`` say otherwise.
+    """
+
+    def __init__(self, frame: Frame, activation: str, stated: str, boxes: str = "xyxy", units: str = "pixels") -> None:
+        self.frame, self.activated, self.format, self.size = frame, activation == "none", boxes, box_scale(frame, units)
+        roles = output_roles(frame, stated, ("boxes", "scores"))
+        self.boxes, self.scores = roles["boxes"], roles["scores"]
+
+    def decode(self, outputs: Sequence[Array]) -> Readout:
+        boxes, scores = outputs[self.boxes].reshape(-1, 4), outputs[self.scores]
+        classes = self.frame.classes
+        if scores.ndim == 3 and scores.shape[1:] == (classes, len(boxes)) != (len(boxes), classes):
+            scores = scores.swapaxes(1, 2)
+        if scores.ndim != 3 or scores.shape[1:] != (len(boxes), classes):
+            raise BadSpec(
+                f"{self.frame.spec!r}: with {classes} names, expected boxes [1, N, 4] and scores [1, N, {classes}]. "
+                f"Got {list(outputs[self.boxes].shape)} and {list(outputs[self.scores].shape)}: check names= and "
+                f"outputs=."
+            )
+        values = scores[0].astype(np.float32, copy=False)
+        best = values.max(axis=1)
+        refuse_nan(self.frame, best)
+        alive = np.flatnonzero((best if self.activated else sigmoid(best)) >= self.frame.score)
+        candidates = values[alive] if self.activated else sigmoid(values[alive])
+        chosen, labels, kept = choose(self.frame, candidates)
+        corners = corners_of(boxes[alive[chosen]].astype(np.float32, copy=False), self.format)
+        return Readout(corners * self.size, kept, labels)
 
 
 class Queries(PerImage):
@@ -130,95 +177,6 @@ class Queries(PerImage):
                 scores = 1 / (1 + np.exp(-values[query, labels]))
         size = np.array([self.frame.width, self.frame.height] * 2, np.float32)
         return Readout(cxcywh_to_xyxy(boxes[0].astype(np.float32, copy=False)[query] * size), scores, labels)
-
-
-_TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
-_COLUMNS = ("batch", "x0", "y0", "x1", "y1", "score", "class", "-")
-
-
-class GraphWithNms:
-    """A graph that suppresses by itself: one table, or boxes, scores and labels (and maybe their count) apart.
-
-    ``columns`` names a table's columns, ``stated`` the order of separate outputs; ``boxes`` is how four numbers make a
-    box, ``units`` whether they are pixels of the network's input or shares of it; labels start at ``labels_from``.
-    """
-
-    def __init__(
-        self, frame: Frame, columns: str, stated: str, boxes: str = "xyxy", units: str = "pixels", labels_from: int = 0
-    ) -> None:
-        self.frame, self.columns, self.format, self.labels_from = frame, columns, boxes, labels_from
-        self.size = np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
-        self.roles: dict[str, int] = {}
-        if len(frame.outputs) > 1:
-            self.roles = output_roles(frame, stated, ("boxes", "labels"), ("scores", "count"))
-
-    def split(self, outputs: Sequence[Array], count: int) -> list[list[Array]]:
-        first = outputs[self.roles.get("boxes", 0)]
-        if first.ndim >= 3 and first.shape[0] == count:
-            return [[output[i : i + 1] if output.ndim else output for output in outputs] for i in range(count)]
-        if not self.roles and first.ndim >= 2 and "batch" in self._layout(first):
-            table = first.reshape(-1, first.shape[-1])
-            batch = table[:, self._layout(first).index("batch")]
-            return [[table[batch == i]] for i in range(count)]
-        if count != 1:
-            raise BadSpec(
-                f"{self.frame.spec!r}: output {list(first.shape)} does not say whose image a box is in; give batch=1."
-            )
-        return [list(outputs)]
-
-    def decode(self, outputs: Sequence[Array]) -> Readout:
-        boxes, scores, labels = self._parts(outputs) if self.roles else self._table(outputs[0])
-        refuse_nan(self.frame, scores)
-        if len(scores) and (scores.max() > 1.001 or scores.min() < -0.001):
-            raise BadSpec(
-                f"{self.frame.spec!r}: the graph's scores reach {scores[np.abs(scores).argmax()]:g}, so another "
-                f"column or output holds them; state columns= (now {self.columns or 'by width'}) or outputs=."
-            )
-        keep = scores >= self.frame.score
-        boxes, scores, labels = boxes[keep].astype(np.float32), scores[keep], labels[keep] - self.labels_from
-        whole = labels.astype(np.int64)
-        if len(labels) and (not np.array_equal(whole, labels) or whole.min() < 0 or whole.max() >= self.frame.classes):
-            wrong = labels[(whole != labels) | (whole < 0) | (whole >= self.frame.classes)][0]
-            raise DetectorFailed(
-                f"{self.frame.spec!r}: the graph gives label {wrong:g}, but there are {self.frame.classes} names; "
-                f"check names=, labels-from= and columns=."
-            )
-        return Readout(self._corners(boxes) * self.size, np.clip(scores, 0, 1), whole)
-
-    def _layout(self, table: Array) -> list[str]:
-        text = self.columns or _TABLES.get(table.shape[-1] if table.ndim else 0, "")
-        layout = [column.strip() for column in text.split(",")]
-        if table.ndim < 2 or len(layout) != table.shape[-1] or not {*_COLUMNS[1:-1]} <= {*layout} <= {*_COLUMNS}:
-            raise BadSpec(
-                f"{self.frame.spec!r}: decoder=nms reads a table such as [N, 6] ({_TABLES[6]}) or [N, 7] "
-                f"({_TABLES[7]}). Got {self.frame.outputs[0]} {list(table.shape)}: state columns= with "
-                f"{', '.join(_COLUMNS)}."
-            )
-        return layout
-
-    def _table(self, table: Array) -> tuple[Array, Array, Array]:
-        layout = self._layout(table)
-        rows = table.reshape(-1, table.shape[-1])
-        corners = rows[:, [layout.index(c) for c in ("x0", "y0", "x1", "y1")]]
-        return corners, rows[:, layout.index("score")], rows[:, layout.index("class")]
-
-    def _parts(self, outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
-        found = {role: outputs[i] for role, i in self.roles.items()}
-        boxes, labels = found["boxes"], found["labels"].reshape(-1)
-        width = boxes.shape[-1] if boxes.ndim else 0
-        boxes = boxes.reshape(-1, max(width, 1))
-        scores = found["scores"].reshape(-1) if "scores" in found else boxes[:, -1]
-        if width != (4 if "scores" in found else 5) or not len(boxes) == len(scores) == len(labels):
-            shapes = ", ".join(f"{role} {list(o.shape)}" for role, o in found.items())
-            raise BadSpec(f"{self.frame.spec!r}: expected boxes [N, 4], scores [N] and labels [N]. Got {shapes}.")
-        count = int(found["count"].reshape(-1)[0]) if "count" in found and found["count"].size else len(boxes)
-        return boxes[:count, :4], scores[:count], labels[:count]
-
-    def _corners(self, boxes: Floats) -> Floats:
-        if self.format == "yxyx":
-            return boxes[:, [1, 0, 3, 2]]
-        convert = {"xywh": xywh_to_xyxy, "cxcywh": cxcywh_to_xyxy}.get(self.format)
-        return boxes if convert is None else convert(boxes)
 
 
 class UserDecoder(PerImage):
@@ -277,26 +235,91 @@ class Kind:
     build: Callable[[Frame, Spec], Decoder]
 
 
-def _yolox(frame: Frame, spec: Spec) -> Decoder:
-    text = spec.take("strides", "8,16,32")
+def _strides(spec: Spec, default: str) -> list[int]:
+    text = spec.take("strides", default)
     try:
         strides = [int(stride) for stride in text.split(",")]
     except ValueError:
         raise BadSpec(f"{spec.text!r}: strides={text} should be whole numbers such as 8,16,32.") from None
-    return Objectness(frame, "yolox", strides, _activation(spec))
+    if min(strides) < 1:
+        raise BadSpec(f"{spec.text!r}: expected strides above 0. Got {min(strides)}.")
+    return strides
+
+
+def _yolox(frame: Frame, spec: Spec) -> Decoder:
+    strides, activation = _strides(spec, "8,16,32"), _activation(spec)
+    levels = levels_of(frame, "offsets", strides) if _is_split(frame) else []
+    if levels:
+        return Heads(frame, levels, "offsets", activated=activation == "none")
+    return Objectness(frame, "yolox", strides, activation)
 
 
 def _yolov5(frame: Frame, spec: Spec) -> Decoder:
-    return Objectness(frame, "yolov5", (), _activation(spec))
+    sizes, units, activation = _anchors(spec), _units(spec) or "pixels", _activation(spec)
+    levels = levels_of(frame, "anchors", (), sizes.shape[1]) if _is_split(frame) else []
+    if levels:
+        return Heads(frame, levels, "anchors", activated=activation == "none", anchors=sizes)
+    return Objectness(frame, "yolov5", (), activation, units)
+
+
+def _anchors(spec: Spec) -> Floats:
+    """``[levels, A, 2]`` pixels: three levels, finest first."""
+    text = spec.take("anchors", "yolov5")
+    try:
+        values = ANCHORS.get(text) or [float(part) for part in text.split(",")]
+        return np.array(values, np.float32).reshape(3, -1, 2)
+    except ValueError:
+        raise BadSpec(
+            f"{spec.text!r}: anchors={text:.60} should be {' or '.join(ANCHORS)}, or widths and heights of the anchors "
+            f"of three levels, such as 10,13,16,30,…"
+        ) from None
 
 
 def _channels(name: str) -> Callable[[Frame, Spec], Decoder]:
-    return lambda frame, spec: ClassChannels(frame, name, _activation(spec))
+    def build(frame: Frame, spec: Spec) -> Decoder:
+        boxes, units = _boxes(spec, "cxcywh"), _units(spec) or "pixels"
+        activation, strides = _activation(spec), _strides(spec, "8,16,32")
+        levels = levels_of(frame, "distances", strides) if _is_split(frame) else []
+        if levels:
+            return Heads(frame, levels, "distances", activated=activation == "none")
+        return ClassChannels(frame, name, activation, boxes, units)
+
+    return build
+
+
+def _nanodet(frame: Frame, spec: Spec) -> Decoder:
+    strides, activation = _strides(spec, "8,16,32,64"), _activation(spec)
+    middle = spec.take("middle", 0.0)
+    coding: Coding = "distances"
+    levels = levels_of(frame, coding, strides, classes_first=True)
+    if not levels:
+        shapes = ", ".join(f"{name} {list(s)}" for name, s in zip(frame.outputs, frame.shapes, strict=False))
+        raise BadSpec(
+            f"{spec.text!r}: with {frame.classes} names and input {frame.width}x{frame.height}, decoder=nanodet "
+            f"expects {frame.classes} class scores and 4 × 8 bins for each cell of strides "
+            f"{','.join(map(str, strides))}. Got {shapes}: check names=, size= and strides=."
+        )
+    return Heads(frame, levels, coding, activated=activation == "none", middle=middle)
+
+
+def _is_split(frame: Frame) -> bool:
+    """Whether no output holds all candidates: some exports have the heads beside what was made of them."""
+    return bool(frame.shapes) and not any(
+        len(shape) == 3 and {4 + frame.classes, 5 + frame.classes} & {*shape[1:]} for shape in frame.shapes
+    )
 
 
 def _activation(spec: Spec) -> str:
     """Most exports end with a sigmoid; ``activation=sigmoid`` is for those that do not."""
     return spec.take("activation", "none", choices=("none", "sigmoid"))
+
+
+def _boxes(spec: Spec, default: str) -> str:
+    return spec.take("boxes", default, choices=("xyxy", "yxyx", "xywh", "cxcywh"))
+
+
+def _units(spec: Spec) -> str:
+    return spec.take("units", "", choices=("pixels", "shares"))
 
 
 def _queries(name: str, activation: str) -> Callable[[Frame, Spec], Decoder]:
@@ -307,15 +330,15 @@ def _queries(name: str, activation: str) -> Callable[[Frame, Spec], Decoder]:
     return build
 
 
-def _nms(frame: Frame, spec: Spec) -> Decoder:
-    return GraphWithNms(
-        frame,
-        spec.take("columns", ""),
-        spec.take("outputs", ""),
-        spec.take("boxes", "xyxy", choices=("xyxy", "yxyx", "xywh", "cxcywh")),
-        spec.take("units", "pixels", choices=("pixels", "shares")),
-        spec.take("labels_from", 0),
+def _boxes_and_scores(frame: Frame, spec: Spec) -> Decoder:
+    return BoxesAndScores(
+        frame, _activation(spec), spec.take("outputs", ""), _boxes(spec, "xyxy"), _units(spec) or "pixels"
     )
+
+
+def _nms(frame: Frame, spec: Spec) -> Decoder:
+    columns, stated = spec.take("columns", ""), spec.take("outputs", "")
+    return GraphWithNms(frame, columns, stated, _boxes(spec, "xyxy"), _units(spec), spec.take("labels_from", 0))
 
 
 DECODERS: dict[str, Kind] = {
@@ -323,13 +346,17 @@ DECODERS: dict[str, Kind] = {
     "yolov5": Kind("[1, N, 5+C], decoded, with objectness", "ultralytics", 0.6, _yolov5),
     "yolov8": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolov8")),
     "yolo11": Kind("[1, 4+C, N], no objectness", "ultralytics", 0.6, _channels("yolo11")),
+    "nanodet": Kind("[1, N, C+32], distances as distributions", "nanodet", 0.6, _nanodet),
+    "boxes-scores": Kind("boxes [1, N, 4] and scores [1, N, C]", None, 0.6, _boxes_and_scores),
     "detr": Kind("logits [1, Q, C+1] (softmax) and boxes [1, Q, 4]", "detr", 1.0, _queries("detr", "softmax")),
     "rtdetr": Kind("logits [1, Q, C] (sigmoid) and boxes [1, Q, 4]", "rtdetr", 1.0, _queries("rtdetr", "sigmoid")),
     "nms": Kind("[N, 6], [N, 7], or boxes, scores, labels", None, 1.0, _nms),
 }
 """``nms=1`` means no suppression: DETR and graphs with suppression inside need none."""
 
-DECODER_OPTIONS = ("strides", "activation", "outputs", "columns", "boxes", "units", "labels_from")
+DECODER_OPTIONS = (
+    *("strides", "activation", "anchors", "middle", "outputs", "columns", "boxes", "units", "labels_from"),
+)
 """The spec's options that a decoder reads."""
 
 _USER = "python:"

@@ -1,33 +1,26 @@
 """``onnx:FILE,decoder=NAME,…`` — a detector in an ONNX file, run by ONNX Runtime.
 
-The graph says its input's size, layout and type; the decoder says how to read the outputs and which preprocessing its
-family uses; all can be stated in the spec, and what nobody states is an error. This offers the ``Detector`` level
-only, and opens itself (``white_box``) for studies that need more. It loads no custom operators: the file is untrusted.
+The graph and its metadata say the input's size, layout and type, and mostly how to read the outputs (``look``); the
+decoder says which preprocessing its family uses; all can be stated in the spec, and what nobody states is an error.
+This offers the ``Detector`` level only, and opens itself (``white_box``) for studies that need more.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from misdetect.detectors.exported import ExportedDetector
-from misdetect.detectors.names import names_in_metadata, read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
+from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
+from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of
 from misdetect.detectors.outputs import Array, Decoder, Frame
 from misdetect.detectors.preprocess import PRESETS, Preprocess
-from misdetect.detectors.wiring import batch_size_of, file_hash, first_line, limits_of, positive, preprocess_of
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, LevelTooLow, MissingExtra
+from misdetect.detectors.wiring import batch_size_of, limits_of, positive, preprocess_of
+from misdetect.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
 from misdetect.picture import digest
 from misdetect.spec import Spec
-
-_DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
-_MASK_DTYPES = {"tensor(int64)": "int64", "tensor(bool)": "bool", "tensor(float)": "float32"}
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-_sessions: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
-"""Graphs in use: detectors that read one file by different options share it."""
-_ORIGINAL_SIZE, _PIXEL_MASK = "orig_target_sizes", "pixel_mask"
 
 
 class OnnxDetector(ExportedDetector):
@@ -35,7 +28,7 @@ class OnnxDetector(ExportedDetector):
 
     def __init__(
         self,
-        session: Any,
+        file: OnnxFile,
         names: Sequence[str],
         preprocess: Preprocess,
         decoder: Decoder,
@@ -44,8 +37,7 @@ class OnnxDetector(ExportedDetector):
         **about: Any,
     ) -> None:
         super().__init__(names, preprocess, decoder, **about)
-        self._session = session
-        self._image, *self._others = session.get_inputs()
+        self.file = file
         self._closed, self._opened = closed, None
 
     def white_box(self) -> Any:
@@ -59,26 +51,7 @@ class OnnxDetector(ExportedDetector):
 
     def infer(self, tensor: Array) -> list[Array]:
         """The graph's outputs for a prepared batch."""
-        feed = {self._image.name: tensor}
-        for entry in self._others:
-            feed[entry.name] = self._companion(entry, len(tensor))
-        try:
-            outputs = self._session.run(None, feed)
-        except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
-            raise DetectorFailed(f"{self.spec!r}: ONNX Runtime failed: {first_line(error)}") from error
-        if not all(isinstance(output, np.ndarray) for output in outputs):
-            raise DetectorFailed(f"{self.spec!r}: the graph returns sequences or maps; only tensors can be decoded.")
-        return list(outputs)
-
-    def _companion(self, entry: Any, count: int) -> Array:
-        """The second input of some DETR exports: the size to scale boxes to, or which pixels are real (all are)."""
-        height, width = self.preprocess.height, self.preprocess.width
-        if entry.name == _ORIGINAL_SIZE:
-            return np.repeat(np.array([[width, height]], np.int64), count, axis=0)
-        shape = [
-            size if isinstance(size, int) else own for size, own in zip(entry.shape[1:], (height, width), strict=True)
-        ]
-        return np.ones((count, *shape), _MASK_DTYPES[entry.type])
+        return self.file.run(tensor, self.preprocess.width, self.preprocess.height, self.spec)
 
 
 def load_onnx(spec: Spec) -> object:
@@ -96,39 +69,58 @@ def _open(detector: OnnxDetector) -> Any:
     return load_differentiable(detector)
 
 
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the file that ``spec`` names; see ``look``."""
+    return look_at(_file(spec), spec)
+
+
+def _file(spec: Spec) -> OnnxFile:
+    device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
+    return OnnxFile.open(Path(spec.target), spec, device=device, threads=positive(spec, "threads", 1))
+
+
 def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
-    path = Path(spec.target)
-    if not path.is_file():
-        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    stated = spec.take("decoder", "")
+    if stated:
+        decoder_kind(stated, spec)  # complain of a decoder that is none before the file is opened
+    file = _file(spec)
+    shapes = _complete(spec, file)
     kind, source = decoder_kind(spec.take("decoder", ""), spec)
-    session = _open_session(path, spec)
-    metadata = session.get_modelmeta().custom_metadata_map
-    names = _names(spec, metadata)
-    shape, dtype = _input_of(session, spec)
+    spec.take("names", "")
+    names = names_of(file, spec)
+    if names is None:
+        raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
-    preprocess = preprocess_of(spec, preset, shape, dtype)
+    file_layout(file, spec)  # complain of an input that is no image
+    preprocess = preprocess_of(spec, preset, file.shape, file.image.dtype, file.metadata.size)
     limits = limits_of(spec, kind.nms)
-    outputs = tuple(entry.name for entry in session.get_outputs())
+    outputs = tuple(entry.name for entry in file.outputs)
     frame = Frame(
-        preprocess.width, preprocess.height, len(names), limits["score"], outputs, spec.text, limits["multilabel"]
+        preprocess.width,
+        preprocess.height,
+        len(names),
+        limits["score"],
+        outputs,
+        spec.text,
+        limits["multilabel"],
+        shapes,
     )
     decoder = kind.build(frame, spec)
-    fixed = isinstance(shape[0], int)
-    batch = batch_size_of(spec, shape[0])
+    batch = batch_size_of(spec, file.shape[0])
     spec.finish()
     own = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
     settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | own
     settings["preprocess"] = preprocess.settings()
     detector = OnnxDetector(
-        session,
+        file,
         names,
         preprocess,
         decoder,
         spec=spec.text,
-        fingerprint=digest(*_file_hashes(path), source, names, sorted(settings.items(), key=lambda item: item[0])),
+        fingerprint=digest(*file.hashes(), source, names, sorted(settings.items(), key=lambda item: item[0])),
         settings=settings,
         batch_size=batch,
-        fixed_batch=fixed,
+        fixed_batch=file.shape[0] is not None,
         closed=closed,
     )
     # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
@@ -136,66 +128,36 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     return detector
 
 
-def _open_session(path: Path, spec: Spec) -> Any:
+def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
+    """Add to the options of ``spec`` what a look at the file is sure of, and return its outputs' shapes.
+
+    Without ``decoder=`` everything has to be sure. With it, only what belongs to that decoder is added, and a file that
+    nobody understands is the decoder's to complain of.
+    """
+    stated = spec.options.get("decoder", "")
+    if stated.startswith("python:"):
+        return ()
+    _refuse_task(spec, file)
     try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra.named("onnx:", "onnx") from error
-    device = spec.take("device", "cpu", choices=tuple(_PROVIDERS))
-    if _PROVIDERS[device] not in onnxruntime.get_available_providers():
+        look = look_at(file, spec)
+    except (BadSpec, DetectorFailed):
+        if not stated:
+            raise
+        return ()
+    if not stated and look.guessed:
+        unknown = ", ".join(dict.fromkeys(finding.option for finding in look.guessed))
         raise BadSpec(
-            f"{spec.text!r}: device={device} needs an ONNX Runtime built for it (pip install onnxruntime-gpu)."
+            f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is "
+            f"{look.spec(spec)!r} (misdetect detectors {spec.target} says what was seen and what is guessed)."
         )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = positive(spec, "threads", 1)
-    options.inter_op_num_threads = 1
-    stat = path.stat()
-    key = str(path.resolve()), stat.st_size, stat.st_mtime_ns, device, options.intra_op_num_threads
-    session = _sessions.get(key)
-    if session is None:
-        session = _sessions[key] = _new_session(onnxruntime, path, options, device, spec)
-    return session
+    same = {stated, look.value("decoder")} <= {"yolov8", "yolo11"} or stated in ("", look.value("decoder"))
+    for finding in look.findings:
+        if same and finding.sure and not finding.implied:
+            spec.options.setdefault(finding.option, finding.value)
+    return look.shapes
 
 
-def _new_session(onnxruntime: Any, path: Path, options: Any, device: str, spec: Spec) -> Any:
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=[_PROVIDERS[device]])
-    except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
-        raise BadWeights(f"{spec.target} cannot be loaded as an ONNX graph: {first_line(error)}") from error
-
-
-def _names(spec: Spec, metadata: dict[str, str]) -> tuple[str, ...]:
-    given = spec.take("names", "")
-    names = read_names(given, spec.text) if given else names_in_metadata(metadata, spec.text)
-    if names is None:
-        raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
-    return names
-
-
-def _input_of(session: Any, spec: Spec) -> tuple[list[int | None], str]:
-    """Shape of the image input (``None`` where it is dynamic) and its NumPy type."""
-    first, *others = session.get_inputs()
-    foreign = [entry.name for entry in others if not _is_companion(entry)]
-    if foreign:
-        raise BadSpec(f"{spec.text!r}: the graph also wants {foreign[0]!r}; only graphs of one image can be run.")
-    shape = [size if isinstance(size, int) and size > 0 else None for size in first.shape]
-    if len(shape) != 4:
-        raise BadSpec(
-            f"{spec.text!r}: expected an input of rank 4 such as [1, 3, H, W]. Got {first.name} {list(first.shape)}."
-        )
-    if first.type not in _DTYPES:
-        raise BadSpec(f"{spec.text!r}: expected an input of {', '.join(_DTYPES)}. Got {first.name} {first.type}.")
-    return shape, _DTYPES[first.type]
-
-
-def _is_companion(entry: Any) -> bool:
-    if entry.name == _PIXEL_MASK:
-        return entry.type in _MASK_DTYPES and len(entry.shape) == 3
-    return bool(entry.name == _ORIGINAL_SIZE and entry.type == "tensor(int64)")
-
-
-def _file_hashes(path: Path) -> list[str]:
-    """Hashes of the graph and of the external tensors that exporters put beside it."""
-    beside = [path.with_name(path.name + ending) for ending in (".data", "_data")]
-    return [file_hash(file) for file in [path, *(p for p in beside if p.is_file())]]
+def _refuse_task(spec: Spec, file: OnnxFile) -> None:
+    task = file.metadata.task
+    if task and task != "detect":
+        raise BadSpec(f"{spec.text!r}: the file says of itself that it is for the task {task!r}, not for detection.")

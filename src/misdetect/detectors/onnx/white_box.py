@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from misdetect.boxes import Floats
 from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Truth
-from misdetect.detectors.onnx.decoders import ClassChannels, Objectness, Queries
+from misdetect.detectors.onnx.decoders import BoxesAndScores, ClassChannels, Objectness, Queries
 from misdetect.detectors.onnx.detector import OnnxDetector
+from misdetect.detectors.onnx.heads import Heads
+from misdetect.detectors.onnx.opset import KNOWN, CannotLower, lower
 from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.selection import Dense, Selection
 from misdetect.detectors.torch_detector import TorchDetector, as_array
@@ -188,29 +190,48 @@ def _reader(detector: OnnxDetector) -> Reader:
         raise LevelTooLow(
             f"{detector.spec!r}: a white box cannot read scores that lack their sigmoid; export the graph with it."
         )
+    classes = len(detector.names)
     if isinstance(decoder, Objectness) and decoder.grid is not None:
         corners, steps = (torch.from_numpy(part) for part in decoder.grid)
         strides = steps.flatten()
         cells = Cells(corners, strides, torch.unique_consecutive(strides, return_inverse=True)[1])
-        return Reader(lambda outputs: _grid_and_objectness(_table(outputs), cells), SimOTA(), cells)
+        return Reader(lambda outputs: _grid_and_objectness(_rows(outputs, 5 + classes), cells), SimOTA(), cells)
     if isinstance(decoder, Objectness):
-        return Reader(lambda outputs: _objectness(_table(outputs)), SimOTA())
+        scale = torch.as_tensor(decoder.size)
+        return Reader(lambda outputs: _objectness(_rows(outputs, 5 + classes), scale), SimOTA())
     if isinstance(decoder, ClassChannels):
-        return Reader(lambda outputs: _class_channels(_table(outputs)), SimOTA())
+        return Reader(lambda outputs: _class_channels(_rows(outputs, 4 + classes, 1), decoder), SimOTA())
+    if isinstance(decoder, BoxesAndScores):
+        return Reader(lambda outputs: _boxes_and_scores(outputs, decoder), SimOTA())
     if isinstance(decoder, Queries):
         size = torch.tensor([decoder.frame.width, decoder.frame.height] * 2)
         return Reader(lambda o: _queries(decoder, size, o), one_each, multilabel=not decoder.softmax)
+    if isinstance(decoder, Heads):
+        raise LevelTooLow(
+            f"{detector.spec!r}: a white box cannot read heads that nothing has joined and decoded; export the graph "
+            f"with its decoding."
+        )
     raise LevelTooLow(
         f"{detector.spec!r}: a white box needs a decoder that shows every candidate (yolox, yolov5, yolov8, yolo11, "
-        f"detr, rtdetr); decoder={detector.settings['decoder']} shows only what is left of them."
+        f"boxes-scores, detr, rtdetr); decoder={detector.settings['decoder']} shows only what is left of them."
     )
 
 
-def _table(outputs: Sequence[Tensor]) -> Tensor:
-    return next(output for output in outputs if output.ndim == 3)
+def _rows(outputs: Sequence[Tensor], columns: int, usual: int = 2) -> Tensor:
+    """The one output ``[N, K, columns]``; exporters exchange its last axes at times, and ``usual`` is where columns
+    are looked for first."""
+    table = next(output for output in outputs if output.ndim == 3)
+    axis = usual if table.shape[usual] == columns else 3 - usual
+    return table if axis == 2 else table.transpose(1, 2)
 
 
-def _corners(boxes: Tensor) -> Tensor:
+def _corners(boxes: Tensor, form: str = "cxcywh") -> Tensor:
+    if form == "xyxy":
+        return boxes
+    if form == "yxyx":
+        return boxes[..., [1, 0, 3, 2]]
+    if form == "xywh":
+        return torch.cat([boxes[..., :2], boxes[..., :2] + boxes[..., 2:]], dim=-1)
     half = boxes[..., 2:] / 2
     return torch.cat([boxes[..., :2] - half, boxes[..., :2] + half], dim=-1)
 
@@ -220,13 +241,20 @@ def _grid_and_objectness(rows: Tensor, cells: Cells) -> Decoded:
     return Decoded(raw.boxes(cells), raw.classes, raw.objectness)
 
 
-def _objectness(rows: Tensor) -> Decoded:
-    return Decoded(_corners(rows[..., :4]), rows[..., 5:], rows[..., 4])
+def _objectness(rows: Tensor, scale: Tensor) -> Decoded:
+    return Decoded(_corners(rows[..., :4]) * scale, rows[..., 5:], rows[..., 4])
 
 
-def _class_channels(channels: Tensor) -> Decoded:
-    rows = channels.transpose(1, 2)
-    return Decoded(_corners(rows[..., :4]), rows[..., 4:])
+def _class_channels(rows: Tensor, decoder: ClassChannels) -> Decoded:
+    return Decoded(_corners(rows[..., :4], decoder.format) * torch.as_tensor(decoder.size), rows[..., 4:])
+
+
+def _boxes_and_scores(outputs: Sequence[Tensor], decoder: BoxesAndScores) -> Decoded:
+    scores = outputs[decoder.scores]
+    boxes = outputs[decoder.boxes].reshape(len(scores), -1, 4)
+    if scores.shape[1] != boxes.shape[1]:
+        scores = scores.transpose(1, 2)
+    return Decoded(_corners(boxes, decoder.format) * torch.as_tensor(decoder.size), scores)
 
 
 def _queries(decoder: Queries, size: Tensor, outputs: Sequence[Tensor]) -> Decoded:
@@ -252,7 +280,14 @@ def _convert(path: Path, spec: str) -> nn.Module:
     except ModuleNotFoundError as error:
         raise MissingExtra.named("the inside of an ONNX file", "onnx-torch") from error
     try:
-        module: nn.Module = convert(onnx.load(path)).eval()
+        model = onnx.load(path)
+        lower(model)
+        module: nn.Module = convert(model).eval()
+    except CannotLower as error:
+        raise LevelTooLow(
+            f"{spec!r}: the graph is of a newer operator set than onnx2torch converts, and {error}; export it with "
+            f"opset {KNOWN}. It still runs as a Detector."
+        ) from error
     except NotImplementedError as error:
         raise LevelTooLow(
             f"{spec!r}: the graph has an operator that onnx2torch cannot convert ({_first_line(error)}); it "

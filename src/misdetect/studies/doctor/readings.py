@@ -14,7 +14,7 @@ import numpy as np
 from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy, match, nms, xywh_to_xyxy
 from misdetect.compose.resend import Side, four
 from misdetect.detectors.names import COCO, COCO_IDS
-from misdetect.detectors.onnx.decoders import sigmoid
+from misdetect.detectors.outputs import sigmoid
 
 SIZES: tuple[int, ...] = (
     *(128, 192, 224, 256, 300, 320, 352, 384, 416, 448, 480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832),

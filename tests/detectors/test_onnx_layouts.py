@@ -1,0 +1,72 @@
+"""One law for all layouts: the same objects leave every graph, whatever exporter wrote it."""
+
+import numpy as np
+import pytest
+from onnx_graphs import BOXES, HEIGHT, LABELS, LAYOUTS, NAMES, SCORES, WIDTH, save
+
+from misdetect.detectors import load_detector
+from misdetect.detectors.onnx.detector import look_into
+from misdetect.errors import BadSpec
+from misdetect.spec import Spec
+
+IMAGE = np.full((2 * HEIGHT, 2 * WIDTH, 3), 90, np.uint8)  # twice the network's size
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """Writes a layout to a file; the spec of it with class names, where the file has none."""
+
+    def write(name):
+        export = LAYOUTS[name]()
+        path = tmp_path / "m.onnx"
+        save(
+            path,
+            export.outputs,
+            inputs=export.shape,
+            dtype=export.dtype,
+            metadata=export.metadata,
+            extra=export.beside,
+        )
+        (tmp_path / "names.txt").write_text("\n".join(NAMES))
+        return export, f"onnx:{path}" + ("" if export.metadata else f",names={tmp_path / 'names.txt'}")
+
+    return write
+
+
+def same_objects(found):
+    order = np.argsort(-SCORES)
+    assert found.labels.tolist() == LABELS[order].tolist()
+    np.testing.assert_allclose(found.scores, SCORES[order], atol=2e-3)
+    np.testing.assert_allclose(found.boxes, 2 * BOXES[order], atol=0.05)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_advised_spec_finds_the_same_objects_in_every_layout(exported, name):
+    _, spec = exported(name)
+    look = look_into(Spec.parse(spec))
+    detector = load_detector(look.spec(Spec.parse(spec)))
+    assert detector.names == NAMES
+    for images in ([IMAGE], [IMAGE] * 3):
+        found = detector.detect(images)
+        assert len(found) == len(images)
+        for each in found:
+            same_objects(each)
+    assert detector.detect([]) == []
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_file_alone_runs_where_nothing_is_guessed_and_else_says_which_spec_to_use(exported, name):
+    export, spec = exported(name)
+    file = spec.removeprefix("onnx:")
+    if export.sure:
+        detector = load_detector(file)
+        assert detector.spec == f"onnx:{file}"
+        same_objects(detector.detect([IMAGE])[0])
+        return
+    with pytest.raises(BadSpec, match="misdetect detectors") as refused:
+        load_detector(file)
+    assert repr(look_into(Spec.parse(file)).spec(Spec.parse(file))) in str(refused.value)
+
+
+def test_both_ends_of_the_law_are_there():
+    assert 8 <= sum(layout().sure for layout in LAYOUTS.values()) <= len(LAYOUTS) - 8
