@@ -68,5 +68,17 @@ def test_a_file_alone_runs_where_nothing_is_guessed_and_else_says_which_spec_to_
     assert repr(look_into(Spec.parse(file)).spec(Spec.parse(file))) in str(refused.value)
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_thresholds_and_caps_hold_in_every_layout(exported, name):
+    _, spec = exported(name)
+    advised = look_into(Spec.parse(spec)).spec(Spec.parse(spec))
+    for options, labels in (("score=0.7", [1, 0]), ("score=0.95", []), ("score=0.5,max=1", [1])):
+        found = load_detector(f"{advised},{options}").detect([IMAGE])[0]
+        assert found.labels.tolist() == labels
+        assert found.boxes.shape == (len(labels), 4)
+    prints = {load_detector(f"{advised},score={score}").fingerprint for score in (0.5, 0.5, 0.6)}
+    assert len(prints) == 2
+
+
 def test_both_ends_of_the_law_are_there():
     assert 8 <= sum(layout().sure for layout in LAYOUTS.values()) <= len(LAYOUTS) - 8

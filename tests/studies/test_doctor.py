@@ -92,13 +92,13 @@ def test_each_wrong_option_of_a_real_detector_is_named_first(name):
 
 OPTIONS = {
     "BGR for RGB": (channels, {}, ",colour=bgr", "channels", "colour=rgb"),
-    "sigmoid missing": (channels, {"logits": True}, "", "activation", "activation=sigmoid"),
+    "sigmoid missing": (channels, {"logits": True}, ",activation=none", "activation", "activation=sigmoid"),
     "0..255 for 0..1": (channels, {}, ",scale=1", "normalisation", "scale=1/255"),
     "ImageNet's mean": (channels, {}, ",mean=0.485,0.456,0.406,std=0.229,0.224,0.225", "normalisation", "mean=0,std=1"),
     "a threshold that cuts": (channels, {}, ",score=0.8", "threshold", "score=0.01"),
     "a cap that cuts": (channels, {}, ",max=1", "cap", "max=100"),
     "x y w h": (finished, {"boxes": xywh()}, "", "boxes", "boxes=xywh"),
-    "shares": (finished, {"boxes": shares()}, "", "boxes", "units=shares"),
+    "shares": (finished, {"boxes": shares()}, ",units=pixels", "boxes", "units=shares"),
     "labels from 1": (finished, {"labels_from": 1}, "", "labels", "labels-from=1"),
 }
 

@@ -34,6 +34,7 @@ COCO91 = tuple(_BY_ID.get(i, f"unused {i}") for i in range(91))
 """COCO by category id, for networks (DETR, TensorFlow) whose labels are the ids themselves."""
 
 _LIMIT = 4 << 20  # a list of names is small; anything larger is another kind of file
+_METADATA_LIMIT = 1 << 20
 _COCO_LIMIT = 1 << 30
 
 
@@ -87,7 +88,7 @@ def names_in_metadata(metadata: Mapping[str, str], spec: str) -> tuple[str, ...]
     if not text:
         return None
     where = f"{spec!r}: the names in the file's metadata"
-    if len(text) > _LIMIT:
+    if len(text) > _METADATA_LIMIT:
         raise BadSpec(f"{where} have {len(text)} characters; give names=FILE.")
     for read in (json.loads, ast.literal_eval):
         try:

@@ -309,7 +309,7 @@ def _heads(seen: Seen) -> Reading | None:
             why = f"heads of strides {strides} with {classes} classes: {seen.describe()}"
             findings = [decoder_found(decoder, why, sure=seen.classes is not None), *activation_of(scores)]
             if coding == "anchors":
-                findings.append(Finding("anchors", "yolov5", False, "those of YOLOv5 for COCO", implied=True))
+                findings.append(Finding("anchors", "yolov5", False, "those of YOLOv5 for COCO; YOLOv7's are others"))
             if decoder == "nanodet":
                 findings.append(Finding("middle", "0.5", False, "PicoDet's cells; NanoDet-Plus has 0"))
             return Reading(tuple(findings), classes)

@@ -31,7 +31,8 @@ def lower(model: Any) -> None:
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             constants[node.output[0]] = node.attribute[0].t
-    for node in model.graph.node:
+    for number, node in enumerate(model.graph.node):
+        node.name = node.name or f"unnamed_{number}"  # onnx2torch mixes up nodes that have none
         if node.domain in ("", "ai.onnx"):
             _lower_node(
                 node, version, lambda name: numpy_helper.to_array(constants[name]) if name in constants else None

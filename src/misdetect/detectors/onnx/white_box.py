@@ -190,17 +190,18 @@ def _reader(detector: OnnxDetector) -> Reader:
         raise LevelTooLow(
             f"{detector.spec!r}: a white box cannot read scores that lack their sigmoid; export the graph with it."
         )
-    classes = len(detector.names)
     if isinstance(decoder, Objectness) and decoder.grid is not None:
         corners, steps = (torch.from_numpy(part) for part in decoder.grid)
         strides = steps.flatten()
         cells = Cells(corners, strides, torch.unique_consecutive(strides, return_inverse=True)[1])
-        return Reader(lambda outputs: _grid_and_objectness(_rows(outputs, 5 + classes), cells), SimOTA(), cells)
+        return Reader(
+            lambda outputs: _grid_and_objectness(_rows(outputs, 5 + decoder.frame.classes), cells), SimOTA(), cells
+        )
     if isinstance(decoder, Objectness):
         scale = torch.as_tensor(decoder.size)
-        return Reader(lambda outputs: _objectness(_rows(outputs, 5 + classes), scale), SimOTA())
+        return Reader(lambda outputs: _objectness(_rows(outputs, 5 + decoder.frame.classes), scale), SimOTA())
     if isinstance(decoder, ClassChannels):
-        return Reader(lambda outputs: _class_channels(_rows(outputs, 4 + classes, 1), decoder), SimOTA())
+        return Reader(lambda outputs: _class_channels(_rows(outputs, 4 + decoder.frame.classes, 1), decoder), SimOTA())
     if isinstance(decoder, BoxesAndScores):
         return Reader(lambda outputs: _boxes_and_scores(outputs, decoder), SimOTA())
     if isinstance(decoder, Queries):

@@ -13,6 +13,7 @@ import numpy as np
 
 from misdetect.compose.resend import EDITS
 from misdetect.detectors.onnx.decoders import DECODERS
+from misdetect.detectors.onnx.heads import ANCHORS
 from misdetect.detectors.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from misdetect.spec import Spec
 from misdetect.studies.doctor.bench import Bench, Options, rewired
@@ -190,13 +191,24 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
         turned = "none" if settings.get("activation") == "sigmoid" else "sigmoid"
         text = "are logits: the sigmoid is missing" if turned == "sigmoid" else "are probabilities already: no sigmoid"
         yield change("activation", f"the network's scores {text}", ("activation", turned))
+    shown = {
+        "xyxy": "x0, y0, x1, y1",
+        "yxyx": "y before x",
+        "xywh": "x, y, width, height",
+        "cxcywh": "centre and size",
+    }
+    if decoder == "boxes-scores":  # whether they are shares is seen when the file is loaded
+        for boxes, text in shown.items():
+            if boxes != settings.get("boxes", "xyxy"):
+                yield change("boxes", f"the graph's boxes are {text}", ("boxes", boxes))
+    if decoder == "nanodet":
+        middle = "0.5" if float(settings.get("middle", 0)) == 0 else "0"
+        yield change("cells", f"a cell's candidate sits at {middle} of it", ("middle", middle))
+    if "anchors" in settings:
+        for anchors in ANCHORS:
+            if anchors != settings["anchors"]:
+                yield change("anchors", f"the anchors are those of {anchors}", ("anchors", anchors))
     if decoder == "nms":
-        shown = {
-            "xyxy": "x0, y0, x1, y1",
-            "yxyx": "y before x",
-            "xywh": "x, y, width, height",
-            "cxcywh": "centre and size",
-        }
         for boxes, text in shown.items():
             for units in ("pixels", "shares"):
                 if (boxes, units) != (settings.get("boxes", "xyxy"), settings.get("units", "pixels")):
