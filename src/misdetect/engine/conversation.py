@@ -5,7 +5,6 @@ and its cases are asked again, one at a time, so that a case that kills its work
 sent to a worker that is gone. What a worker is (a process, an actor on a cluster) is known to its ``Seat`` alone.
 """
 
-import pickle
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -85,12 +84,6 @@ class Conversation(ABC):
 
     def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
         """As ``Backend.run``."""
-        try:
-            pickle.dumps((study, self._make))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise DetectorFailed(
-                f"this detector or study cannot be sent to workers ({error}); use --workers 1."
-            ) from None
         try:
             self._seats = [self._start(study) for _ in range(self._count)]
             yield from self._converse(study, iter(cases))

@@ -11,6 +11,7 @@ from typing import Any
 from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.line import Message, work
 from misdetect.engine.requests import Case, Finished, Study
+from misdetect.errors import DetectorFailed
 
 
 def _work(parent: "Connection[Any, Any]", *how: Any) -> None:
@@ -71,6 +72,12 @@ class Workers(Conversation):
 
     def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
         """As ``Backend.run``."""
+        try:
+            pickle.dumps((study, self._make))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DetectorFailed(
+                f"this detector or study cannot be sent to workers ({error}); use --workers 1."
+            ) from None
         threads = os.environ.get("OMP_NUM_THREADS")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
