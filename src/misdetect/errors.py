@@ -95,6 +95,12 @@ class DetectorFailed(MisdetectError, RuntimeError):
     kind = "detector-failed"
 
 
+class BadCluster(MisdetectError):
+    """No cluster answers at the address, or a node of it cannot do the work. The message names the node."""
+
+    kind = "bad-cluster"
+
+
 class BudgetSpent(MisdetectError):
     """The budget does not allow another query. The run can be resumed with a larger one."""
 

@@ -8,7 +8,7 @@ from toys import ChainStudy, SumDetector, chain_rows
 from worker_toys import DiesAlways, DiesOf, DiesOnce, Exits, HangsOnce, Rounds, StopsOnce, exits_at_once
 
 from misdetect.budget import Budget
-from misdetect.engine import run_study, workers
+from misdetect.engine import conversation, run_study, workers
 from misdetect.engine.backend import Asking
 from misdetect.errors import DetectorFailed
 
@@ -29,7 +29,7 @@ def go(folder, kind, study=None, *, count=2, budget=None, timeout=None):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [DiesOnce, StopsOnce, HangsOnce])
 def test_a_worker_that_is_lost_is_replaced_and_its_cases_are_asked_again(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(workers, "_SILENT", 3.0)
+    monkeypatch.setattr(conversation, "_SILENT", 3.0)
     outcome = go(tmp_path, kind, timeout=2.0 if kind is HangsOnce else None)
     assert (tmp_path / "mark").exists(), "one of them did misbehave"
     assert (outcome.done, outcome.failed) == (COUNT, 0)

@@ -40,10 +40,11 @@ from misdetect.protocols import Detector, as_white_box, level
 from misdetect.report.checkup import checkup_page
 from misdetect.report.checkups import PLAN, REPORT, is_checkup, read_checkup, write_checkup
 from misdetect.report.findings import findings
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range
 from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
 from misdetect.studies.score.costs import tide_intervals
+from misdetect.studies.workforce import Workforce
 
 _HOW = Heading("Running")
 _SHARES = {"images": 0.25, "scan": 0.15, "fuzz": 0.2, "verify": 0.1, "attack": 0.2}
@@ -60,7 +61,7 @@ _STEPS, _RUNGS = 10, 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckupSettings(Settings):
+class CheckupSettings(Workforce):
     """Everything misdetect can say about a detector: every study that it and the data allow, and one report."""
 
     out: Annotated[Path | None, RUNNING, _HOW] = None
@@ -69,8 +70,6 @@ class CheckupSettings(Settings):
     """About how long it may take; a slow detector is asked less."""
     limit: Annotated[Count | None, RUNNING, _HOW] = None
     """Use only the first N images."""
-    workers: Annotated[int, RUNNING, _HOW, Range(1, 256)] = 1
-    """Local processes, each with its own detector."""
     cache: Annotated[bool, RUNNING, _HOW] = True
     """Use answers of earlier runs, and remember those of this one."""
     pictures: Annotated[Number, RUNNING, _HOW] = 4
@@ -137,7 +136,7 @@ class _Patient:
         self.runs: dict[str, Run] = {}
         self.skipped: list[dict[str, str]] = []
         self.spent = False
-        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache}
+        self.common: dict[str, Any] = {**how.workforce, "cache": how.cache}
 
     def ask(self, name: str, study: Callable[..., Run], **settings: Any) -> None:
         """Run ``study`` into a folder of its name, unless a budget has ended before."""
@@ -239,7 +238,8 @@ def _plan(model: Detector, data: Dataset, out: Path, how: CheckupSettings) -> Pl
             return Plan(**kept["plan"])
     query, (white, _) = _seconds(model, data), as_white_box(model)
     inside = query if white is model else _seconds(white, data)
-    plan = Plan.of(60 * how.minutes, query / how.workers, len(data), inside / how.workers)
+    hands = how.workers or 1
+    plan = Plan.of(60 * how.minutes, query / hands, len(data), inside / hands)
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps({"for": asked, "plan": asdict(plan)}, indent=2) + "\n").encode())
     return plan

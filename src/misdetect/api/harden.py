@@ -171,7 +171,7 @@ class _Hardener:
     ) -> None:
         self.given, self.subject, self.split, self.lessons = given, subject, split, lessons
         self.out, self.how = out, how
-        self.common: dict[str, Any] = {"workers": how.workers, "cache": how.cache, "progress": how.progress}
+        self.common: dict[str, Any] = {**how.workforce, "cache": how.cache, "progress": how.progress}
         self.skipped: list[dict[str, str]] = []
         self.tested: dict[str, dict[int, dict[str, float]]] = {}
         self.held_out: dict[str, float] = {}

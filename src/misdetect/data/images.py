@@ -139,15 +139,17 @@ def image_size(path: Path, *, max_pixels: int | None = None) -> tuple[int, int]:
         return (height, width) if _turn(image, None) in (5, 6, 7, 8) else (width, height)
 
 
-def read_image(path: Path, *, size: tuple[int, int] | None = None, max_pixels: int | None = None) -> Pixels:
-    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB.
+def read_image(
+    path: Path, *, size: tuple[int, int] | None = None, max_pixels: int | None = None, data: bytes | None = None
+) -> Pixels:
+    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; of its ``data``, where that has been read already.
 
     EXIF orientation is applied, except where ``size`` (the width and height that the annotations declare) fits the
     stored image and not the turned one: then boxes were drawn on the stored pixels. A file that fits ``size`` neither
     way is refused. Grey, palette, CMYK, 1-bit and 16-bit images become 8-bit RGB; alpha is dropped, as training code
     does. ``max_pixels`` overrides the limit in force; a larger image is refused before it is decoded.
     """
-    with _opened(path, None, max_pixels) as image:
+    with _opened(path, data, max_pixels) as image:
         turn = _turn(image, size)
         width, height = image.size[::-1] if turn >= 5 else image.size
         if size is not None and size != (width, height):
@@ -179,10 +181,14 @@ class FileSource:
     def key(self) -> str:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
         with open_image(inside(self.path, self.root)) as file:
-            data = file.read()
-        with _opened(self.path, data, None) as image:
-            against_exif = _turn(image, None) != _turn(image, self.size)
-        return digest(data, "as stored") if against_exif else digest(data)
+            return key_of(self.path, file.read(), self.size)
+
+
+def key_of(path: Path, data: bytes, size: tuple[int, int] | None) -> str:
+    """The key of the image file ``path`` whose bytes are ``data`` and whose declared size is ``size``."""
+    with _opened(path, data, None) as image:
+        against_exif = _turn(image, None) != _turn(image, size)
+    return digest(data, "as stored") if against_exif else digest(data)
 
 
 def open_image(path: Path) -> BinaryIO:

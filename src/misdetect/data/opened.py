@@ -25,6 +25,11 @@ class Opened:
         return {**self.__dict__, "_whole": None, "_data": None}
 
     @property
+    def in_memory(self) -> bool:
+        """Whether it was given as a ``Dataset``, which no other process can open."""
+        return not isinstance(self._spec, str)
+
+    @property
     def whole(self) -> Dataset:
         """All images of the data, beyond the limit too."""
         if self._whole is None:

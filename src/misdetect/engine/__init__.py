@@ -2,23 +2,22 @@
 about a few pictures and keeps nothing."""
 
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
-from misdetect.engine.backend import Asking, Backend, InProcess
+from misdetect.engine.backend import Asking, Backend, Cluster, InProcess
 from misdetect.engine.identity import identity
+from misdetect.engine.installed import versions
 from misdetect.engine.requests import Case, Detect, Finished, Steps, Study
 from misdetect.engine.store import FLUSH_SECONDS, JOURNAL, Run
 from misdetect.engine.workers import Workers
-from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
+from misdetect.errors import BadCluster, BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
 from misdetect.picture import Picture
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
@@ -27,8 +26,6 @@ says what is counted instead ("queries"); 0 in all: nobody knows."""
 
 _COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
 """What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
-_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", "onnxruntime", "torch", "torchvision", "transformers")
-"""What results can depend on."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +55,14 @@ class Outcome:
         }
 
 
-def versions() -> dict[str, str]:
-    """Versions of what results can depend on."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def run_study(
     study: Study,
     detector: Any,
     out: Path | str,
     *,
     make_detector: Callable[[], Any] | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: Cluster | None = None,
     asking: Asking | None = None,
     retry_failed: bool = False,
     repair: bool = False,
@@ -85,7 +72,8 @@ def run_study(
 ) -> Outcome:
     """Run ``study`` against ``detector`` into the run directory ``out``, or go on where an earlier sitting stopped.
 
-    With ``workers`` > 1, ``make_detector`` (picklable) builds each worker's own detector. ``retry_failed``: cases that
+    With ``workers`` > 1, or on a ``cluster`` (there as many as it has room for by default), ``make_detector``
+    (picklable) builds each worker's own detector. ``retry_failed``: cases that
     failed in earlier sittings are asked again. ``repair``: what is damaged in ``out`` is moved away, and its cases are
     asked again. ``view``: how the rows are shown, kept for whoever opens the run. An interruption leaves everything
     finished on disk. Raises ``DetectorFailed`` only if not a single case could be done.
@@ -102,15 +90,15 @@ def run_study(
         asking = replace(asking, budget=budget, journal=journal)
         if budget is not None:
             budget.grant(0)  # the count begins with the run, also where all is answered from the cache
-        backend = _backend(detector, make_detector, workers, asking)
+        backend = _backend(detector, make_detector, workers, cluster, asking)
         done = _run(study, run, backend, retry_failed, progress, flush_seconds)
         run.note(cases=len(study), view=dict(view or {}))
         failed = _failed(run, done)
         stopped = "budget" if backend.spent and not run.finished else None
         if journal is not None and stopped is None:
             _forget(journal)
-    except NothingToTest:  # as long as the lock is held, nobody else goes on with it
-        if run.new:
+    except (NothingToTest, BadCluster):  # as long as the lock is held, nobody else goes on with it
+        if run.new and not run.done():
             run.discard()
             if asking.budget is not None:
                 asking.budget.forget()
@@ -135,12 +123,22 @@ def start_run(study: Study, detector: Any, out: Path | str, *, repair: bool = Fa
     )
 
 
-def _backend(detector: Any, make_detector: Callable[[], Any] | None, workers: int, asking: Asking) -> Backend:
-    if workers == 1:
+def _backend(
+    detector: Any,
+    make_detector: Callable[[], Any] | None,
+    workers: int | None,
+    cluster: Cluster | None,
+    asking: Asking,
+) -> Backend:
+    if cluster is None and workers in (None, 1):
         return InProcess(detector, asking)
     if make_detector is None:
         raise DetectorFailed("several workers need a detector spec, not a detector object; use one worker.")
-    return Workers(workers, make_detector, asking)
+    if cluster is None:
+        return Workers(workers or 1, make_detector, asking)
+    from misdetect.engine.cluster import RayWorkers
+
+    return RayWorkers(workers, cluster, make_detector, asking)
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""``Backend``: what runs cases. In this process here, in local workers in ``workers``; a cluster would be a third.
+"""``Backend``: what runs cases. In this process here, in local workers in ``workers``, on a cluster in ``cluster``.
 
 A study does not know which one runs it, and its rows are the same. What a backend did is in its ``stats`` and ``spent``
 when its ``run`` is over.
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from misdetect.budget import Budget
 from misdetect.engine.cache import Cache
-from misdetect.engine.pump import Pump
+from misdetect.engine.pump import Grants, Journal, Pump
 from misdetect.engine.requests import Case, Finished, Study
 
 
@@ -45,20 +45,35 @@ class Asking:
     timeout: float | None = None
     inline: bool = False
 
-    def pump(self, detector: Any, study: Study) -> Pump:
-        """A pump that asks in this way."""
+    def pump(self, detector: Any, study: Study, grants: Grants | None = None, journal: Journal | None = None) -> Pump:
+        """A pump that asks in this way. Whoever cannot reach the files of budget and journal brings who can."""
         return Pump(
             detector,
             study,
             batch_size=self.batch_size,
             cache=Cache() if self.cached else None,
-            journal=None if self.journal is None else Cache(self.journal, max_bytes=_UNBOUNDED, needed=True),
-            budget=self.budget,
+            journal=self.open_journal() if journal is None else journal,
+            budget=self.budget if grants is None else grants,
             inline=self.inline,
         )
 
+    def open_journal(self) -> Cache | None:
+        """The journal, or ``None`` where there is none."""
+        return None if self.journal is None else Cache(self.journal, max_bytes=_UNBOUNDED, needed=True)
+
 
 _UNBOUNDED = 1 << 50
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where cases run beyond this machine: a Ray cluster at ``address`` (``None``: the one that Ray finds, or one of
+    this machine's own), ``cpus`` and ``gpus`` for each worker; ``ship``: the data's images travel there."""
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+    ship: bool = False
 
 
 def problems_of(pump: Pump) -> tuple[str, ...]:

@@ -7,13 +7,12 @@ resumes the generators. Cases are independent of each other, so their rows do no
 
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
-from misdetect.budget import Budget
 from misdetect.detections import Detections
 from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, recalled
 from misdetect.engine.cache import Cache
@@ -40,6 +39,32 @@ class CaseSource(Protocol):
 
     def next(self, block: bool) -> Case | None:
         """The next case; raises ``StopIteration`` when there are no more."""
+        ...
+
+
+class Grants(Protocol):
+    """What may be spent: a ``Budget``, or whoever asks one elsewhere."""
+
+    def grant(self, n: int) -> int:
+        """Count up to ``n`` queries, and say how many of them are allowed."""
+        ...
+
+
+class Journal(Protocol):
+    """Where answers that cost something are kept: a ``Cache``, or whoever asks one elsewhere."""
+
+    problem: str | None
+
+    def get(self, keys: Iterable[str]) -> dict[str, Detections]:
+        """What is known of ``keys``."""
+        ...
+
+    def put(self, found: Mapping[str, Detections], *, at_once: bool = False) -> None:
+        """Keep ``found``; ``at_once``: it is on disk when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is asked."""
         ...
 
 
@@ -115,8 +140,8 @@ class Pump:
         *,
         batch_size: int | None = None,
         cache: Cache | None = None,
-        journal: Cache | None = None,
-        budget: Budget | None = None,
+        journal: Journal | None = None,
+        budget: Grants | None = None,
         inline: bool = False,
     ) -> None:
         self.detector, self.study, self.cache, self.journal = detector, study, cache, journal
@@ -129,7 +154,7 @@ class Pump:
         self.stats: Counter[str] = Counter()
         self.spent = False
         # an endpoint pays for its retries too, so it charges the budget itself, attempt by attempt
-        self.budget: Budget | None = None if hasattr(detector, "budget") else budget
+        self.budget: Grants | None = None if hasattr(detector, "budget") else budget
         if budget is not None and hasattr(detector, "budget"):
             detector.budget = budget
         self._fingerprint = getattr(detector, "fingerprint", None)

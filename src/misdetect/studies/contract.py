@@ -28,8 +28,9 @@ from misdetect.files import read_regular, write_atomically
 from misdetect.labels import joining
 from misdetect.picture import digest
 from misdetect.protocols import Detector
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings
+from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range
 from misdetect.spec import Spec
+from misdetect.studies.workforce import Workforce
 
 KINDS = {
     "attack": "misdetect.studies.attack:ATTACK",
@@ -52,15 +53,13 @@ _HOW = Heading("Running")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Settings):
+class Running(Workforce):
     """How a study is run; nothing here changes its rows."""
 
     out: Annotated[Path | None, RUNNING, _HOW] = None
     """Run directory; the same command goes on where it was interrupted. Without one nothing is kept."""
     limit: Annotated[Count | None, RUNNING, _HOW] = None
     """Use only the first N images."""
-    workers: Annotated[int, RUNNING, _HOW, Range(1, 256)] = 1
-    """Local processes, each with its own detector."""
     batch: Annotated[Count | None, RUNNING, _HOW] = None
     """Images per call; by default what the detector likes."""
     queries: Annotated[Number | None, RUNNING, _HOW] = None
@@ -198,6 +197,7 @@ def run_kind(
         out,
         make_detector=make,
         workers=settings.workers,
+        cluster=settings.elsewhere,
         asking=asking,
         retry_failed=settings.retry_failed,
         repair=settings.repair,

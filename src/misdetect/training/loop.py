@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from misdetect.boxes import Floats
 from misdetect.detections import Truth
-from misdetect.engine import versions
 from misdetect.engine.identity import identity
+from misdetect.engine.installed import versions
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadSpec, BadWeights, DetectorFailed, RunMismatch
 from misdetect.protocols import Trainable, describe, require

@@ -94,6 +94,7 @@ def after(study: AttackStudy, detector: Detector, run: Run, settings: AttackSett
         run.path / TRANSFER,
         make_detector=partial(make, own, tuple(detector.names), settings, other),
         workers=settings.workers,
+        cluster=settings.elsewhere,
         asking=asking,
         retry_failed=settings.retry_failed,
         repair=settings.repair,

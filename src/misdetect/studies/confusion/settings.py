@@ -42,7 +42,7 @@ class ConfusionSettings(Running):
     def settled(self, detector: Detector, out: Path) -> Self:
         """Stored predictions are looked up by this process; there is nothing to divide among workers."""
         found = super().settled(detector, out)
-        return replace(found, workers=1) if getattr(detector, "stored", False) else found
+        return replace(found, workers=1, cluster=None, ship_data=False) if getattr(detector, "stored", False) else found
 
     @property
     def mode(self) -> Mode:

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from misdetect.engine import Progress
 from misdetect.errors import BadSpec
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Settings, Share
+from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Share
 from misdetect.studies.harden.adversarial import How
+from misdetect.studies.workforce import Workforce
 
 FAILURES, ADVERSARIAL = "failures", "adversarial"
 _WHAT, _EDITS, _ATTACK = Heading("What is learnt from"), Heading("With failures"), Heading("With adversarial")
@@ -17,7 +18,7 @@ _RUNNING = Heading("Running")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardenSettings(Settings):
+class HardenSettings(Workforce):
     """Retrain a detector on what was found, guarded, and test it again: what is fixed, what still fails, what broke."""
 
     with_: Annotated[str, _WHAT]
@@ -82,8 +83,6 @@ class HardenSettings(Settings):
     """Of the intervals."""
     out: Annotated[Path | None, RUNNING, _RUNNING] = None
     """Folder for weights, runs and report; the same command goes on where it was interrupted."""
-    workers: Annotated[int, RUNNING, _RUNNING, Range(1, 256)] = 1
-    """Local processes that test, each with its own detector; training is done in one."""
     cache: Annotated[bool, RUNNING, _RUNNING] = True
     """Use answers of earlier runs, and remember those of this one."""
     progress: Annotated[Progress | None, PYTHON] = None

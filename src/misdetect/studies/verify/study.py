@@ -78,7 +78,7 @@ def prepare(detector: Detector | Predictions, opened: Opened, settings: VerifySe
 
 def stored(spec: str, data: Dataset, settings: VerifySettings) -> tuple[Predictions, VerifySettings]:
     """The predictions of ``predictions:FILE``, which cannot be asked about edits."""
-    return Predictions.of(spec, data), replace(settings, context=False, workers=1)
+    return Predictions.of(spec, data), replace(settings, context=False, workers=1, cluster=None, ship_data=False)
 
 
 def rebuild(run: Run, data: Dataset) -> VerifyStudy:
