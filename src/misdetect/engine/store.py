@@ -24,7 +24,18 @@ import pyarrow.parquet as pq
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
 from misdetect.engine.cache import SUFFIXES, is_sound
-from misdetect.engine.parts import Part, look, number_of, part_files, ranges, survey, unfinished_files, write_part
+from misdetect.engine.indices import Indices
+from misdetect.engine.parts import (
+    Part,
+    failed_at_last,
+    look,
+    number_of,
+    part_files,
+    survey,
+    unfinished_files,
+    write_compacted,
+    write_part,
+)
 from misdetect.engine.requests import Case, Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
 
@@ -40,8 +51,9 @@ FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
 _PATTERN = re.compile(r"[*?\[\\]")
 """What DuckDB takes for a pattern in a file's name, and cannot be told otherwise."""
-_COUNTED = 10**7
-"""Cases beyond which a message does not list them."""
+SMALL_ROWS = 1 << 17
+MOST_SMALL = 64
+"""So many parts with fewer rows than that become one: a run of any size has few parts to open."""
 
 
 def new_database() -> duckdb.DuckDBPyConnection:
@@ -65,6 +77,8 @@ class Run:
         self._lock: FileIO | None = None
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
+        self._seen: set[Path] = set()
+        self._replaced: list[Path] = []
         self._buffer: list[Finished] = []
         self._rows = 0
         self._flushed = time.monotonic()
@@ -110,6 +124,8 @@ class Run:
             if repair:
                 run._repair(about)
             run._parts()
+            run._replaced = sorted(run._seen - {part.path for part in run._good})
+            run._remove_replaced()
         except BaseException:
             run._release()
             raise
@@ -182,20 +198,17 @@ class Run:
             self.about |= json.loads(json.dumps(more, sort_keys=True))
             write_about(self.path, self.about)
 
-    def done(self) -> set[int]:
+    def done(self) -> Indices:
         """Indices of the cases that are finished, those that failed among them."""
-        return {index for part in self._parts() for index in part.done}
+        return Indices.union(part.done for part in self._parts())
 
-    def failed(self) -> set[int]:
+    def failed(self) -> Indices:
         """Indices of the cases that failed, and did not succeed when they were asked again."""
-        found: set[int] = set()
-        for part in self._parts():
-            found = (found - part.done) | part.failed
-        return found
+        return failed_at_last(self._parts())
 
-    def ever_failed(self) -> set[int]:
+    def ever_failed(self) -> Indices:
         """Indices of the cases that failed once, whatever became of them later."""
-        return {index for part in self._parts() for index in part.failed}
+        return Indices.union(each for part in self._parts() for each in (part.failed, part.recovered))
 
     def add(self, finished: Finished, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         """Take down a finished case; it reaches the disk within ``flush_seconds``."""
@@ -210,8 +223,8 @@ class Run:
         if not self._buffer:
             return
         assert self._schema is not None, "only a started run is written to"
-        done = [item.case.index for item in self._buffer]
-        failed = [item.case.index for item in self._buffer if item.error is not None]
+        done = Indices(item.case.index for item in self._buffer)
+        failed = Indices(item.case.index for item in self._buffer if item.error is not None)
         self._write_part(_table(self._buffer, self._schema), done, failed)
         self._buffer, self._rows = [], 0
 
@@ -227,17 +240,36 @@ class Run:
             **{name: pa.nulls(len(of_case), pa.string()) for name in ("error", "error_image")},
         }
         columns = [own[name] if name in own else rows[name] for name in self._schema.names]
-        self._write_part(pa.table(columns, schema=self._schema), [case.index for case in cases], [])
+        self._write_part(pa.table(columns, schema=self._schema), Indices(case.index for case in cases), Indices())
 
-    def _write_part(self, table: pa.Table, done: list[int], failed: list[int]) -> None:
-        part = write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed)
+    def _write_part(self, table: pa.Table, done: Indices, failed: Indices) -> None:
+        self._take_in(write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed))
+        small = [part for part in self._parts() if part.rows < SMALL_ROWS]
+        if len(small) >= MOST_SMALL:
+            with contextlib.suppress(OSError):  # where there is no room for it, there may be for the next rows
+                self._compact(small)
+
+    def _take_in(self, part: Part) -> None:
         self._looked[part.path] = part
         self._next_part += 1
+
+    def _compact(self, parts: Sequence[Part]) -> None:
+        """Write ``parts`` as one. They are removed when the next are, or at the end: others may be reading them."""
+        self._take_in(write_compacted(self.path / PARTS, self._next_part, self.about["id"], parts))
+        self._remove_replaced()
+        self._replaced = [part.path for part in parts]
+
+    def _remove_replaced(self) -> None:
+        for path in self._replaced:
+            path.unlink(missing_ok=True)
+            self._looked.pop(path, None)
+        self._replaced = []
 
     def close(self) -> None:
         """Flush and let others write."""
         try:
             self.flush()
+            self._remove_replaced()
         finally:
             self._release()
 
@@ -268,6 +300,14 @@ class Run:
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
+        try:
+            return self._answer(sql, parameters)
+        except duckdb.IOException:
+            if set(self._files()) == self._seen:
+                raise
+            return self._answer(sql, parameters)  # its parts were compacted meanwhile
+
+    def _answer(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> pa.Table:
         with self._database() as database:
             return database.sql(sql, params=parameters or None).to_arrow_table()
 
@@ -313,7 +353,8 @@ class Run:
         else:
             database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
             everything = "nothing"
-        database.register("failed", pa.table({"index": pa.array(sorted(self.failed()), pa.int64())}))
+        failed = np.fromiter(failed_at_last(parts), np.int64)
+        database.register("failed", pa.table({"index": pa.array(failed)}))
         database.execute(
             "CREATE OR REPLACE VIEW rows AS "
             f"SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
@@ -336,9 +377,10 @@ class Run:
 
     def _parts(self) -> list[Part]:
         """The parts, each looked at once. One that cannot be used is an error: what it holds is not known."""
-        if set(self._files()) != {part.path for part in self._good}:
+        if set(self._files()) != self._seen:
             self._good, bad = self._survey()
             if bad:
+                self._seen = set()
                 raise BadData(self._damage(bad))
         return self._good
 
@@ -351,17 +393,22 @@ class Run:
         for path in there:
             if path not in self._looked:
                 self._looked[path] = look(path, self.about["id"])
+        if there != self._files():  # they were compacted meanwhile
+            self._looked = {path: found for path, found in self._looked.items() if isinstance(found, Part)}
+            return self._survey()
+        self._seen = set(there)
         return survey({path: self._looked[path] for path in there}, self._schema)
 
     def _damage(self, bad: Mapping[Path, str]) -> str:
         """The sentence that names the first of the parts that cannot be used, and the cases that it costs."""
-        listed = [part.done for path, part in self._looked.items() if path in bad and isinstance(part, Part)]
-        known = self.cases is not None and self.cases <= _COUNTED
-        all_cases: frozenset[int] = frozenset(range(self.cases or 0)) if known else frozenset().union(*listed)
-        lost = all_cases.difference(*(part.done for part in self._good))
+        listed = (part.done for path, part in self._looked.items() if path in bad and isinstance(part, Part))
+        known = self.cases is not None
+        lost = (Indices.below(self.cases or 0) if known else Indices.union(listed)) - Indices.union(
+            part.done for part in self._good
+        )
         path, why = next(iter(bad.items()))
         others = f" (and {len(bad) - 1} more cannot be used)" if len(bad) > 1 else ""
-        cost = f"asks again about {len(lost)} cases ({ranges(lost)})" if lost else "asks again about its cases"
+        cost = f"asks again about {len(lost)} cases ({lost.told()})" if lost else "asks again about its cases"
         if known and not lost:
             cost = "has nothing to ask again"
         return f"{path} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
