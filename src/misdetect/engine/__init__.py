@@ -16,6 +16,7 @@ from typing import Any
 from misdetect.budget import Budget
 from misdetect.detections import Detections
 from misdetect.engine.backend import Asking, Backend, InProcess
+from misdetect.engine.cache import forget_answers
 from misdetect.engine.identity import identity
 from misdetect.engine.indices import Indices
 from misdetect.engine.requests import Case, Detect, Finished, Steps, Study
@@ -113,7 +114,7 @@ def run_study(
         failed = _failed(run, done)
         stopped = "budget" if backend.spent and not run.finished else None
         if journal is not None and stopped is None:
-            _forget(journal)
+            forget_answers(journal)
     except NothingToTest:  # as long as the lock is held, nobody else goes on with it
         if run.new:
             run.discard()
@@ -121,7 +122,11 @@ def run_study(
                 asking.budget.forget()
         raise
     finally:
-        run.close()
+        try:
+            if asking.budget is not None:
+                asking.budget.settle()
+        finally:
+            run.close()
     seconds = time.monotonic() - started
     notes = (*run.repaired, *backend.notes)
     return Outcome(run, len(study), done, failed, backend.stats, seconds, stopped, notes)
@@ -233,11 +238,6 @@ def _recall(run: Run, learn: Callable[[int, list[Any]], None]) -> None:
         learn(rows[0]["case_index"], [] if rows[0]["case_index"] in failed else rows)
     for index in run.done() - seen:
         learn(index, [])
-
-
-def _forget(journal: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
 
 
 def joint_budget(asked: Budget | None, detector: Any, path: Path | None) -> Budget | None:

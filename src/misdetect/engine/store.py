@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
-from misdetect.engine.cache import SUFFIXES, is_sound
+from misdetect.engine.cache import SUFFIXES, forget_answers, is_sound, recall_answers
 from misdetect.engine.indices import Indices
 from misdetect.engine.parts import (
     Part,
@@ -38,6 +38,9 @@ from misdetect.engine.parts import (
 )
 from misdetect.engine.requests import Case, Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
+from misdetect.files import move, remove
+from misdetect.lease import Lease
+from misdetect.mirror import address_of, local_path, mirror_of, refresh
 
 DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
 _OWN_COLUMNS = [
@@ -75,6 +78,7 @@ class Run:
         self._idle: tuple[tuple[Part, ...], duckdb.DuckDBPyConnection] | None = None
         self._schema: pa.Schema | None = None
         self._lock: FileIO | None = None
+        self._lease: Lease | None = None
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
         self._seen: set[Path] = set()
@@ -87,7 +91,8 @@ class Run:
     @classmethod
     def open(cls, path: Path | str) -> "Run":
         """An existing run, for reading."""
-        return cls(Path(path), read_about(Path(path)))
+        path = local_path(path)
+        return cls(path, read_about(path))
 
     @classmethod
     def start(
@@ -105,7 +110,7 @@ class Run:
         (command, versions). A directory that holds another run is refused, naming what differs; so is one that is
         damaged, unless it is to be ``repair``ed: then what cannot be used is moved to ``damaged/``.
         """
-        path = Path(path)
+        path = local_path(path, write=True)
         # as it is read again from run.json, so that a document does not tell one sitting from the next
         identity, provenance = (json.loads(json.dumps(each, sort_keys=True)) for each in (identity, provenance))
         about = {"format": FORMAT, "id": identity_id(identity), "identity": identity, "cases": None, **provenance}
@@ -113,16 +118,18 @@ class Run:
         path.mkdir(parents=True, exist_ok=True)
         run._take_lock()
         try:
+            refresh(path)
             found = _existing(path, identity, repair)  # another process may have been quicker
             if found is None:
                 run._begin()
             else:
-                found._lock, run = run._lock, found
+                found._lock, found._lease, run = run._lock, run._lease, found
             run._schema = pa.schema(_OWN_COLUMNS + list(schema))
             for left in unfinished_files(path / PARTS):
                 left.unlink(missing_ok=True)
             if repair:
                 run._repair(about)
+            recall_answers(path / JOURNAL)
             run._parts()
             run._replaced = sorted(run._seen - {part.path for part in run._good})
             run._remove_replaced()
@@ -157,7 +164,7 @@ class Run:
         if os.path.lexists(self.path / DOCUMENT) and not (self.path / DOCUMENT).is_file():
             moved += self._move_away(self.path / DOCUMENT)
         if moved:
-            self.repaired = (f"{', '.join(moved)} could not be used and went to {self.path / DAMAGED}.",)
+            self.repaired = (f"{', '.join(moved)} could not be used and went to {self.address}/{DAMAGED}.",)
 
     def _move_away(self, path: Path) -> list[str]:
         """Move ``path`` to ``damaged/``; its name, or nothing where it does not exist."""
@@ -168,9 +175,14 @@ class Run:
         while os.path.lexists(target):
             number += 1
             target = target.with_name(f"{path.name}.{number}")
-        os.replace(path, target)
+        move(path, target)
         self._looked.pop(path, None)
         return [path.name]
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people: its directory, or its address in a store."""
+        return address_of(self.path)
 
     @property
     def study(self) -> str:
@@ -195,6 +207,7 @@ class Run:
     def note(self, **more: Any) -> None:
         """Add to ``run.json`` what is not part of the identity."""
         if any(self.about.get(name) != value for name, value in more.items()):
+            self._check_lease()
             self.about |= json.loads(json.dumps(more, sort_keys=True))
             write_about(self.path, self.about)
 
@@ -243,6 +256,7 @@ class Run:
         self._write_part(pa.table(columns, schema=self._schema), Indices(case.index for case in cases), Indices())
 
     def _write_part(self, table: pa.Table, done: Indices, failed: Indices) -> None:
+        self._check_lease()
         self._take_in(write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed))
         small = [part for part in self._parts() if part.rows < SMALL_ROWS]
         if len(small) >= MOST_SMALL:
@@ -261,7 +275,7 @@ class Run:
 
     def _remove_replaced(self) -> None:
         for path in self._replaced:
-            path.unlink(missing_ok=True)
+            remove(path)
             self._looked.pop(path, None)
         self._replaced = []
 
@@ -274,9 +288,18 @@ class Run:
             self._release()
 
     def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        lease, self._lease = self._lease, None
+        lock, self._lock = self._lock, None
+        try:
+            if lease is not None:
+                lease.release()
+        finally:
+            if lock is not None:
+                lock.close()
+
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
     def discard(self) -> None:
         """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
@@ -285,13 +308,13 @@ class Run:
         if not held:
             self._take_lock()
         try:
-            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
-            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
-                path.unlink(missing_ok=True)
+            forget_answers(self.path / JOURNAL)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT):
+                remove(path)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
                 (self.path / PARTS).rmdir()
-            for path in (self.path / RUN_JSON, self.path / LOCK):
-                path.unlink(missing_ok=True)
+            remove(self.path / RUN_JSON)
+            (self.path / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self.path.rmdir()
         finally:
@@ -411,7 +434,9 @@ class Run:
         cost = f"asks again about {len(lost)} cases ({lost.told()})" if lost else "asks again about its cases"
         if known and not lost:
             cost = "has nothing to ask again"
-        return f"{path} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
+        return (
+            f"{address_of(path)} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
+        )
 
     def _take_lock(self) -> None:
         # neither what a link in a stranger's folder points to, nor a pipe that nobody reads
@@ -422,8 +447,14 @@ class Run:
         except OSError:
             self._release()
             raise RunBusy(
-                f"{self.path} is being written by another process; wait for it, or choose another --out."
+                f"{self.address} is being written by another process; wait for it, or choose another --out."
             ) from None
+        mirror = mirror_of(self.path)
+        try:
+            self._lease = None if mirror is None else mirror.lease(self.path)
+        except BaseException:
+            self._release()
+            raise
 
 
 def _table(finished: list[Finished], schema: pa.Schema) -> pa.Table:
@@ -448,12 +479,14 @@ def _existing(path: Path, identity: Mapping[str, Any], repair: bool) -> Run | No
             return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
         found = run.about["identity"]
         if found != identity:
-            raise RunMismatch(f"{path} holds another run ({_difference(found, identity)}); choose another --out.")
+            raise RunMismatch(
+                f"{address_of(path)} holds another run ({_difference(found, identity)}); choose another --out."
+            )
         return run
     if os.path.lexists(path) and not (path.is_dir() and _is_begun(path)):
         if repair and _has_parts_of(path, identity):
             return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
-        raise RunMismatch(f"{path} exists and is not a run directory; choose another --out.")
+        raise RunMismatch(f"{address_of(path)} exists and is not a run directory; choose another --out.")
     return None
 
 
