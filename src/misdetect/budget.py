@@ -3,6 +3,9 @@
 A query is taken *before* it is sent, so a process that dies owes nothing. With a ``path`` the count lives in a small
 file under a lock that threads, processes and resumed runs share; without one it lives in memory, in one process.
 Dollars are whole nano-dollars, so they do not drift. This is not a rate limiter, and it never gives a query back.
+
+Where the file is in the mirror of a store, the store holds a count that is never lower: queries are entered there some
+at a time, before the first of them is taken. A machine that goes on for one that was lost counts all of them as spent.
 """
 
 import fcntl
@@ -15,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.errors import BadData, BadSpec, BudgetSpent
+from misdetect.files import remove
+from misdetect.mirror import Mirror, mirror_of
 
+AHEAD = 32
+"""Queries that are entered in a store at a time."""
 _NANO = 10**9
 _MAX = 10**20 - 1
 _RECORD = re.compile(rb"misdetect budget\nqueries (\d{20})\nnanousd (\d{20})\n")
@@ -25,6 +32,10 @@ _SIZE = len(b"misdetect budget\n") + 2 * (len(b"queries ") + 21)
 def _nano(usd: float, rounding: str) -> int:
     """``usd`` in nano-dollars, by its shortest decimal form: 0.001 means a thousandth, not the float beside it."""
     return int((Decimal(repr(float(usd))) * _NANO).to_integral_value(rounding))
+
+
+def _record(count: tuple[int, int]) -> bytes:
+    return b"misdetect budget\nqueries %020d\nnanousd %020d\n" % tuple(min(each, _MAX) for each in count)
 
 
 def _check(name: str, value: float | None, whole: bool) -> None:
@@ -64,6 +75,7 @@ class Budget:
         self._price = _nano(price, ROUND_CEILING)
         self._usd = None if usd is None else _nano(usd, ROUND_FLOOR)
         self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        self._mirror = None if self.path is None else mirror_of(self.path)
         self._goes_on = self.path is not None and self.path.exists()
         self._restore()
 
@@ -103,7 +115,19 @@ class Budget:
         """Remove the count, if it began with this object."""
         if self.path is not None and not self._goes_on:
             self.close()
-            self.path.unlink(missing_ok=True)
+            remove(self.path)
+            self._entered.unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        """Enter the exact count in the store, where there is one: nothing is under way any more."""
+        if self._mirror is not None and self.path is not None and self.path.exists():
+            with self._lock:
+                file = self._open()
+                fcntl.flock(file, fcntl.LOCK_EX)
+                try:
+                    self._enter(self._mirror, self._read(file))
+                finally:
+                    fcntl.flock(file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -126,11 +150,12 @@ class Budget:
                 f"The budget of {self._limits()} is counted in memory and cannot be shared with another process, which "
                 "would spend it a second time: give it a file (path= of Budget, budget_file= of a detector spec)."
             )
-        hidden = ("_memory", "_lock", "_file", "_pid")
+        hidden = ("_memory", "_lock", "_file", "_pid", "_mirror")
         return {name: value for name, value in self.__dict__.items() if name not in hidden}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._mirror = None if self.path is None else mirror_of(self.path)
         self._restore()
 
     def _limits(self) -> str:
@@ -183,9 +208,10 @@ class Budget:
         try:
             count, counted = self._after(self._read(file), n, whole)
             if counted:
+                if self._mirror is not None:
+                    self._enter_ahead(self._mirror, count)
                 # A write this small inside one page is whole or absent, also when the process is killed here.
-                record = b"misdetect budget\nqueries %020d\nnanousd %020d\n" % tuple(min(c, _MAX) for c in count)
-                os.pwrite(file, record, 0)
+                os.pwrite(file, _record(count), 0)
             return counted
         except OSError as error:
             raise BadData(f"The budget file {self.path} cannot be written: {error.strerror}.") from None
@@ -205,7 +231,44 @@ class Budget:
             except OSError as error:
                 raise BadData(f"The budget file {self.path} cannot be opened: {error.strerror}.") from None
             self._pid = os.getpid()
+            if self._mirror is not None:
+                self._go_by(self._mirror, self._file)
         return self._file
+
+    @property
+    def _entered(self) -> Path:
+        """The file with the count that this machine entered last in the store."""
+        assert self.path is not None
+        return self.path.with_name(f".{self.path.name}.entered")
+
+    def _go_by(self, mirror: Mirror, file: int) -> None:
+        """Take over the count of the store, unless it is what this machine entered last: then the own is more exact."""
+        assert self.path is not None
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            there = mirror.remote.entries(mirror.name_of(self.path))
+            known = mirror.remote.read(mirror.name_of(self.path)) if there else b""
+            entered = self._entered.read_bytes() if self._entered.exists() else b""
+            if known != entered:
+                os.ftruncate(file, 0)
+                os.pwrite(file, known, 0)
+                self._entered.write_bytes(known)
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _enter_ahead(self, mirror: Mirror, count: tuple[int, int]) -> None:
+        entered = _RECORD.fullmatch(self._entered.read_bytes()) if self._entered.exists() else None
+        if entered is not None and count[0] <= int(entered[1]) and count[1] <= int(entered[2]):
+            return
+        room = self._allowed(*count)
+        more = AHEAD if room is None else min(AHEAD, room)
+        self._enter(mirror, (count[0] + more, count[1] + more * self._price))
+
+    def _enter(self, mirror: Mirror, count: tuple[int, int]) -> None:
+        """Enter ``count`` in the store. Killed after that, this machine takes it for another's: it is never lower."""
+        assert self.path is not None
+        mirror.publish(self.path, _record(count))
+        self._entered.write_bytes(_record(count))
 
     def _read(self, file: int) -> tuple[int, int]:
         data = os.pread(file, _SIZE + 1, 0)

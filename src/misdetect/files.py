@@ -1,6 +1,7 @@
 """Reading regular files only, and writing so that a crash, a kill or a full disk leaves the old one or the new one.
 
-Where a file is named, a stranger may have put a pipe that never ends, a device, or a file of terabytes.
+Where a file is named, a stranger may have put a pipe that never ends, a device, or a file of terabytes. A file in the
+mirror of a store (``mirror``) is written to the store first, and read from there where it is not here yet.
 """
 
 import contextlib
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from misdetect.errors import BadSpec
+from misdetect.mirror import fetch_if_wanted, mirror_of
+from misdetect.remote import as_url
 
 LARGEST = 16 << 30
 """Bytes of the largest file that is read into memory."""
@@ -28,6 +31,10 @@ def open_regular(path: Path | str, largest: int = LARGEST) -> BinaryIO:
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         if about.st_size > largest:
             raise OSError(errno.EFBIG, f"it has {about.st_size} bytes, and at most {largest} are read", str(path))
+        if fetch_if_wanted(Path(path), about):
+            fetched = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            os.dup2(fetched, number, inheritable=False)
+            os.close(fetched)
         return open(number, "rb")
     except BaseException:
         os.close(number)
@@ -40,8 +47,15 @@ def read_regular(path: Path | str, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
+def check_local(path: Path) -> None:
+    """Refuse the address of a store where only a local path will do."""
+    if (url := as_url(path)) is not None:
+        raise BadSpec(f"{url} cannot be written by this: only runs go to a store; name a local path, and copy it.")
+
+
 def check_writable(path: Path) -> None:
     """Refuse, before anything is computed, a path where no file can be written: no folder, or no regular file there."""
+    check_local(path)
     if not path.parent.is_dir():
         raise BadSpec(f"{path} cannot be written: there is no folder {path.parent}.")
     try:
@@ -68,6 +82,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     try:
         with open(temporary, "wb", opener=_plainly) as file:
             yield file
+        mirror = mirror_of(path)
+        if mirror is not None:
+            mirror.publish(Path(os.path.abspath(path)), temporary.read_bytes())
         move_into_place(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -75,6 +92,23 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno and str(error.filename or temporary) == str(temporary):
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from None  # a failed write names none
         raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if there is one: from its store first, where it is in a mirror."""
+    mirror = mirror_of(path)
+    if mirror is not None:
+        mirror.remove(Path(os.path.abspath(path)))
+    path.unlink(missing_ok=True)
+
+
+def move(path: Path, target: Path) -> None:
+    """Rename a file, or whatever else is there; in a store it is written anew and then removed."""
+    mirror = mirror_of(path)
+    if mirror is not None and path.is_file():
+        mirror.publish(Path(os.path.abspath(target)), path.read_bytes())
+        mirror.remove(Path(os.path.abspath(path)))
+    os.replace(path, target)
 
 
 def _plainly(path: str, flags: int) -> int:

@@ -164,6 +164,13 @@ def _always_as_fast(out: Path) -> None:
     import_module("misdetect.api.checkup")._seconds = lambda model, data: 0.02
 
 
+def _many_parts(out: Path) -> None:
+    """A part for every case, and few that are left as they are: they are compacted again and again."""
+    import misdetect.engine.store as store
+
+    store.FLUSH_ROWS, store.MOST_SMALL = 1, 3
+
+
 def _damaged(made: Path, out: Path) -> None:
     shutil.copytree(made / "explained", out / "run")
     part = next((out / "run" / "parts").iterdir())
@@ -195,6 +202,11 @@ VERBS = {
         ),
         Verb("scan", lambda made, out: ["scan", *glass(made), *SCAN, "--out", str(out / "run"), "--interference", "1"]),
         Verb("fuzz", lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "1", "--out", str(out / "run")]),
+        Verb(
+            "compaction",
+            lambda made, out: ["fuzz", *glass(made), *FUZZ, "--pictures", "0", "--out", str(out / "run")],
+            patch=_many_parts,
+        ),
         Verb(
             "score",
             lambda made, out: [

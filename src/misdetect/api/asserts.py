@@ -196,6 +196,6 @@ def _message(run: Run, headline: str, cases: list[str]) -> str:
     lines = [
         f"{document['detector'] or 'the detector'} on {document['data']} {headline}.",
         *(f"  {line}" for line in [*kind_of(run.study).sentences(document)[:1], *cases[:_SHOWN], *more]),
-        f"  The run is in {run.path}; misdetect replay {run.path} CASE asks about one case again.",
+        f"  The run is in {run.address}; misdetect replay {run.address} CASE asks about one case again.",
     ]
     return "\n".join(map(printable, lines))

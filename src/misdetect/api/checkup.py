@@ -36,6 +36,7 @@ from misdetect.detectors import load_detector
 from misdetect.engine import Progress
 from misdetect.errors import BadData, BadImage, MisdetectError
 from misdetect.files import write_atomically
+from misdetect.mirror import address_of, local_path
 from misdetect.protocols import Detector, as_white_box, level
 from misdetect.report.checkup import checkup_page
 from misdetect.report.checkups import PLAN, REPORT, is_checkup, read_checkup, write_checkup
@@ -122,7 +123,9 @@ class Checkup:
 
     def __repr__(self) -> str:
         said = [f"  {each['sentence']} {each['advice']}" for each in self.document["findings"][:5]]
-        return "\n".join([f"checkup -> {self.path}", *(said or ["  Nothing is wrong that could be found."])])
+        return "\n".join(
+            [f"checkup -> {address_of(self.path)}", *(said or ["  Nothing is wrong that could be found."])]
+        )
 
     def _repr_html_(self) -> str:
         return "".join(f"<div>{run._repr_html_()}</div>" for run in self.runs.values())
@@ -267,7 +270,7 @@ def _seconds(model: Detector, data: Dataset) -> float:
 
 
 def _document(patient: _Patient, plan: Plan) -> Document:
-    studies = {name: {**run.document, **_sitting(run), "out": str(run.path)} for name, run in patient.runs.items()}
+    studies = {name: {**run.document, **_sitting(run), "out": run.address} for name, run in patient.runs.items()}
     if "score" in studies:
         studies["score"]["intervals"] = {"tide": tide_intervals(patient.runs["score"].directory)}
     first = next(iter(patient.runs.values())).directory.about
@@ -295,7 +298,7 @@ def _sitting(run: Run) -> Document:
 def open_any(path: Path | str) -> Run | Checkup:
     """The run in the directory ``path``, or the checkup in that folder; neither detector nor data is needed, but for
     photos in figures."""
-    folder = Path(path)
+    folder = local_path(path)
     if not is_checkup(folder):
         return open_run(folder)
     document = read_checkup(folder)

@@ -8,6 +8,7 @@ from typing import Any
 from misdetect import gates, report
 from misdetect.api.checkup import Checkup
 from misdetect.api.run import Run
+from misdetect.mirror import local_path
 from misdetect.report import checkup_comparison
 from misdetect.report.checkup_comparison import STUDY, told_changes
 from misdetect.report.comparison import CompareSettings
@@ -92,5 +93,5 @@ def compare(
     ``confidence`` is that of the intervals, ``seed`` that of the images drawn again for them. Neither detector nor data
     is needed.
     """
-    paths = [each.path if isinstance(each, Run | Checkup) else Path(each) for each in (run, other, *more)]
+    paths = [each.path if isinstance(each, Run | Checkup) else local_path(each) for each in (run, other, *more)]
     return Comparison(checkup_comparison.compare(paths, CompareSettings(confidence=confidence, seed=seed)))

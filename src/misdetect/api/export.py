@@ -64,7 +64,7 @@ def export(
 
 
 def _images(opened: Run, out: Path, which: str | None, inserted: Inserted, hidden: Hidden) -> Document:
-    about = {"run": str(opened.path), "out": str(out), "to": "images", "inserted": inserted, "hidden": hidden}
+    about = {"run": opened.address, "out": str(out), "to": "images", "inserted": inserted, "hidden": hidden}
     if opened.study == "attack":
         which = which or first_loss(opened.directory)
         counts = export_coco(adversarial_images(opened.directory, opened.data, which), out)
@@ -89,8 +89,8 @@ def _failures(opened: Run, out: Path, to: Form, most: int | None) -> Document:
         raise BadSpec(f"most should be at least 1. Got {most}.")
     every = failures(opened.directory)
     if not every:
-        raise BadData(f"{opened.path} has no failure, so there is nothing to export.")
-    about: dict[str, Any] = {"run": str(opened.path), "out": str(out), "to": to, "failures": len(every)}
+        raise BadData(f"{opened.address} has no failure, so there is nothing to export.")
+    about: dict[str, Any] = {"run": opened.address, "out": str(out), "to": to, "failures": len(every)}
     notes = read_notes(opened.directory)
     if to == "folders":
         names = write_folders(opened.directory, opened.data, every[: most or MOST], out, notes)
@@ -117,13 +117,13 @@ def _label(failure: Failure) -> dict[str, Any]:
 def _page(opened: Run, out: Path) -> Document:
     check_writable(out)
     opened.report(out)
-    return {"run": str(opened.path), "out": str(out), "to": "page", "study": opened.study}
+    return {"run": opened.address, "out": str(out), "to": "page", "study": opened.study}
 
 
 def _latex(runs: Sequence[Run], out: Path) -> Document:
     check_writable(out)
     if len({run.study for run in runs}) > 1:
-        said = ", ".join(f"{run.path} is of {run.study}" for run in runs)
+        said = ", ".join(f"{run.address} is of {run.study}" for run in runs)
         raise BadData(f"a table is of runs of one study: {said}.")
     write_atomically(out, latex([run.document for run in runs]).encode())
-    return {"runs": [str(run.path) for run in runs], "out": str(out), "to": "latex", "study": runs[0].study}
+    return {"runs": [run.address for run in runs], "out": str(out), "to": "latex", "study": runs[0].study}

@@ -19,7 +19,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import BadData, BadSpec, RunMismatch
-from misdetect.files import write_atomically
+from misdetect.files import check_local, write_atomically
 from misdetect.pools.pool import build_pool, write_pool
 from misdetect.protocols import Detector, Differentiable, Trainable, describe, require
 from misdetect.report.harden import harden_page
@@ -74,6 +74,8 @@ class Hardened:
 
 
 def _harden(detector: DetectorLike, data: DataLike, how: HardenSettings) -> Hardened:
+    if how.out is not None:
+        check_local(Path(how.out))
     place = Place(how.out)
     subject: Trainable = require(
         load_detector(detector), Trainable, "harden", "`misdetect export` writes failing images for whoever trains it"
@@ -113,7 +115,7 @@ def _lessons(subject: Detector, split: Split, how: HardenSettings) -> Lessons | 
     names = known["detector"]["names"]
     if list(subject.names) != names:
         raise BadSpec(
-            f"{run.path} was made with a detector of other classes ({', '.join(names[:3])}, …) than "
+            f"{run.address} was made with a detector of other classes ({', '.join(names[:3])}, …) than "
             f"{describe(subject)} has ({', '.join(list(subject.names)[:3])}, …)."
         )
     same = split.whole.fingerprint == known["data"]["fingerprint"]
@@ -244,7 +246,7 @@ class _Hardener:
         """What ``detector`` finds beside the insertions of ``campaign``."""
         rules = {"loc": campaign.directory.settings["iou"], "score": campaign.directory.settings["score"]}
         how = RetestSettings(
-            edits=str(campaign.path), photos=False, out=out, confidence=self.how.confidence, **rules, **self.common
+            edits=campaign.address, photos=False, out=out, confidence=self.how.confidence, **rules, **self.common
         )  # fmt: skip
         return run_settings("retest", detector, campaign.data, how)
 

@@ -17,6 +17,7 @@ from misdetect.detectors.catalogue import reach
 from misdetect.engine import Outcome
 from misdetect.engine.store import Run as Directory
 from misdetect.errors import BadSpec
+from misdetect.mirror import local_path
 from misdetect.printable import printable
 from misdetect.report.page import run_page
 from misdetect.studies.contract import Document, data_of, kind_of, read_document
@@ -49,6 +50,11 @@ class Run:
     def path(self) -> Path:
         """The run directory."""
         return self.directory.path
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people: its directory, or its address in a store."""
+        return self.directory.address
 
     @property
     def data(self) -> Dataset:
@@ -110,11 +116,11 @@ class Run:
         if detector is None:
             detector = self.directory.about["identity"]["detector"]["spec"]
             if detector is None:
-                raise BadSpec(f"{self.path} does not say which detector it was made with; name it with --detector.")
+                raise BadSpec(f"{self.address} does not say which detector it was made with; name it with --detector.")
             if not trust and (why := reach(str(detector))) is not None:
                 raise BadSpec(
-                    f"{self.path} was made with {detector}, which {why}: name it with --detector, or give --trust if "
-                    "you know where the run comes from."
+                    f"{self.address} was made with {detector}, which {why}: name it with --detector, or give --trust "
+                    "if you know where the run comes from."
                 )
         return replay(self.directory, self.data, case, load_detector(detector))
 
@@ -122,7 +128,7 @@ class Run:
         document = self.document
         state = "" if document["finished"] else f", {document['done']} of {document['cases'] or 'some'} cases done"
         lines = [f"{self.study} of {document['detector'] or 'a detector'} on {document['data']}{state}"]
-        lines += [*(f"  {sentence}" for sentence in self.sentences), f"  {self.path}"]
+        lines += [*(f"  {sentence}" for sentence in self.sentences), f"  {self.address}"]
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
@@ -137,9 +143,10 @@ def open_run(path: Path | str) -> Run:
 
 
 class Place:
-    """Where a run is to be: ``out``, or a temporary directory, which goes when this object does, or at exit."""
+    """Where a run is to be: ``out``, or a temporary directory, which goes when this object does, or at exit. Where
+    ``out`` is an address, ``path`` is the mirror of it."""
 
     def __init__(self, out: Path | str | None) -> None:
-        self.path = Path(mkdtemp(prefix="misdetect-")) / "run" if out is None else Path(out)
+        self.path = Path(mkdtemp(prefix="misdetect-")) / "run" if out is None else local_path(out, write=True)
         if out is None:
             weakref.finalize(self, shutil.rmtree, self.path.parent, ignore_errors=True)

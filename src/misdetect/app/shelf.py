@@ -16,6 +16,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.engine.about import RUN_JSON
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, MisdetectError
+from misdetect.mirror import local_path
 from misdetect.report.embedded import CLEAN, EDITED, REPORTED
 from misdetect.studies.contract import data_of, kind_of
 
@@ -50,7 +51,7 @@ class Shelf:
 
     def __init__(self, paths: Sequence[Path | str]) -> None:
         self.problems: list[str] = []
-        found = self._open([path for given in paths for path in self._folders(Path(given))])
+        found = self._open([path for given in paths for path in self._folders(local_path(given))])
         if not found:
             why = self.problems[0] if self.problems else "no run was named."
             raise BadData(f"there is nothing to serve: {why}")
@@ -58,7 +59,7 @@ class Shelf:
         names = _names(found)
         fingerprints = list(dict.fromkeys(run.about["identity"]["data"]["fingerprint"] for run in found))
         self.runs = [
-            Shelved(i, run, str(run.path), names[i], fingerprints.index(run.about["identity"]["data"]["fingerprint"]))
+            Shelved(i, run, run.address, names[i], fingerprints.index(run.about["identity"]["data"]["fingerprint"]))
             for i, run in enumerate(found)
         ]
         self._data: dict[int, Dataset | MisdetectError] = {}

@@ -5,6 +5,7 @@ ledger's columns (the same that ``report.embedded`` adds to a page's rows), and 
 bound on memory. ``Store`` has the newest edition and makes another when a run has grown.
 """
 
+import contextlib
 import json
 import math
 import shlex
@@ -26,6 +27,7 @@ from misdetect.engine.parts import part_files
 from misdetect.engine.store import PARTS
 from misdetect.errors import MisdetectError
 from misdetect.metrics.slices import BINS
+from misdetect.mirror import refresh
 from misdetect.report.embedded import CLEAN, EDITED, Row
 from misdetect.report.scenes import FAINT, TELLING, detections_select
 from misdetect.studies.attack.document import settings_of
@@ -328,6 +330,9 @@ def _select(each: Shelved, reported: float) -> tuple[str, dict[str, Any]]:
 
 def _parts(shelf: Shelf) -> list[list[str]]:
     """The names of the parts of every run: what changes when one grows."""
+    for each in shelf.runs:
+        with contextlib.suppress(MisdetectError):  # a store that is not reached now: what is here stays
+            refresh(each.run.path)
     return [[part.name for part in part_files(each.run.path / PARTS)] for each in shelf.runs]
 
 

@@ -126,7 +126,7 @@ def signed(
 def finish(run: Run, as_json: bool, show: Show, gates: Gates, pictures: int = 0) -> int:
     """Draw the figures of ``run``, say what a reader has to know, present its document, and return the exit code."""
     drawn = run.figures(pictures) if pictures and run.document["finished"] else []
-    document = {**run.document, "out": str(run.path), "pictures": [str(path) for path in drawn]}
+    document = {**run.document, "out": run.address, "pictures": [str(path) for path in drawn]}
     if run.outcome is not None:
         document |= run.outcome.document()
         remarks(run.outcome, document)

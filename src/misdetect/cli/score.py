@@ -15,6 +15,7 @@ from misdetect.cli.shell import Document, plain_table
 from misdetect.labels import told
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
+from misdetect.remote import as_url
 from misdetect.studies.score.settings import ScoreSettings
 
 _WORST = 10
@@ -31,7 +32,7 @@ _PREDICTIONS = Annotated[
 def _score(truth: str, predictions: str, *, json: bool = False, **given: Any) -> int:
     gates = Gates.of(given)
     found = run(predictions, truth, **values(ScoreSettings, given))
-    kept = {name: str(given[name]) for name in ("out", "rows") if given[name] is not None}
+    kept = {name: as_url(given[name]) or str(given[name]) for name in ("out", "rows") if given[name] is not None}
     document = {**found.document, "out": None, **kept}
     return gates.conclude(document, json, _show_all)
 

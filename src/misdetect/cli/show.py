@@ -12,6 +12,7 @@ from misdetect.api import open_run
 from misdetect.cli.gates import FailIf, Gates, JUnit
 from misdetect.cli.shell import Document, Json, Quiet, Show
 from misdetect.labels import told
+from misdetect.mirror import local_path
 from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.studies.contract import kind_of
 
@@ -27,6 +28,7 @@ def show(
 ) -> int:
     """The document of a run or a checkup again, from its directory alone."""
     gates = Gates.of({"fail_if": fail_if, "junit": junit})
+    run = local_path(run)
     if is_checkup(run):
         return gates.conclude(read_checkup(run), json, _shown("checkup"))
     opened = open_run(run)
@@ -39,7 +41,7 @@ def show(
         for note in told(document["joining"]):
             console.print(Text(f"note: {note}"))
 
-    return gates.conclude({**opened.document, "out": str(run)}, json, drawn)
+    return gates.conclude({**opened.document, "out": opened.address}, json, drawn)
 
 
 def _shown(study: str) -> Show:

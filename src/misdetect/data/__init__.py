@@ -9,7 +9,9 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.renaming import read_renaming
-from misdetect.errors import BadSpec
+from misdetect.errors import BadSpec, MisdetectError
+from misdetect.mirror import local_path, readdressed
+from misdetect.remote import as_url
 from misdetect.spec import Spec, did_you_mean
 
 
@@ -66,6 +68,12 @@ SCHEMES: dict[str, Callable[[Spec], Dataset]] = {
 }
 
 
+_OF_FOLDERS = ("folder", "voc")
+"""Schemes of which the target is a folder; that of others is a file."""
+_PATHS = {"images", "labels"}
+"""Options that are paths."""
+
+
 def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[str] | None = None) -> Dataset:
     """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR``; a data set is returned as it is.
 
@@ -84,9 +92,25 @@ def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[s
             f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(SCHEMES))}."
             f"{did_you_mean(parsed.scheme, SCHEMES)}"
         )
+    parsed.target = str(_here(parsed.target, folder=parsed.scheme in _OF_FOLDERS))
+    for name in _PATHS & parsed.options.keys():
+        parsed.options[name] = str(_here(parsed.options[name], folder=name == "images"))
     labels = parsed.take("labels", "")
     try:
         found = SCHEMES[parsed.scheme](parsed)
     except BadSpec as error:
         raise BadSpec(parsed.misspelt() or str(error)) from error
+    except MisdetectError as error:
+        raise readdressed(error, Path(parsed.target)) from error
     return found.renamed(read_renaming(Path(labels), found.names)) if labels else found
+
+
+def _here(path: str, folder: bool) -> Path | str:
+    """``path``, or where the mirror of that address is. Of a file its folder is mirrored, with the images."""
+    url = as_url(path)
+    if url is None:
+        return path
+    if folder:
+        return local_path(url, data=True)
+    parent, _, name = url.rpartition("/")
+    return local_path(parent, data=True) / name

@@ -22,6 +22,7 @@ from misdetect.data.faults import BadMask, ExportRefused
 from misdetect.data.images import FileSource, check_name, inside, open_image
 from misdetect.detections import STATES
 from misdetect.errors import BadArray
+from misdetect.files import check_local
 
 
 def export_coco(
@@ -42,6 +43,7 @@ def export_coco(
 
 def check_new_folder(out: Path) -> None:
     """Refuse ``out`` if something is there already, or if it is no name."""
+    check_local(out)
     if not out.name:
         raise ExportRefused(f"Expected the name of a new folder. Got {str(out)!r}.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

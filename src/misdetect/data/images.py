@@ -21,6 +21,7 @@ from PIL import Image, UnidentifiedImageError
 
 from misdetect.errors import BadImage
 from misdetect.files import open_regular
+from misdetect.mirror import readdressed
 from misdetect.picture import Pixels, digest
 
 MAX_PIXELS: Final = 80_000_000
@@ -176,7 +177,10 @@ class FileSource:
     size: tuple[int, int] | None = None
 
     def read(self) -> Pixels:
-        return read_image(inside(self.path, self.root), size=self.size)
+        try:
+            return read_image(inside(self.path, self.root), size=self.size)
+        except BadImage as error:
+            raise readdressed(error, self.path) from error
 
     def key(self) -> str:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""

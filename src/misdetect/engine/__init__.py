@@ -6,13 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from misdetect.budget import Budget
 from misdetect.detections import Detections
 from misdetect.engine.backend import Asking, Backend, Cluster, InProcess
+from misdetect.engine.cache import forget_answers
 from misdetect.engine.identity import identity
+from misdetect.engine.indices import Indices
 from misdetect.engine.installed import versions
 from misdetect.engine.requests import Case, Detect, Finished, Steps, Study
 from misdetect.engine.store import FLUSH_SECONDS, JOURNAL, Run
@@ -26,6 +30,8 @@ says what is counted instead ("queries"); 0 in all: nobody knows."""
 
 _COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
 """What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
+_RECALLED = 1 << 16
+"""Rows of earlier sittings in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def run_study(
         failed = _failed(run, done)
         stopped = "budget" if backend.spent and not run.finished else None
         if journal is not None and stopped is None:
-            _forget(journal)
+            forget_answers(journal)
     except (NothingToTest, BadCluster):  # as long as the lock is held, nobody else goes on with it
         if run.new and not run.done():
             run.discard()
@@ -104,7 +110,11 @@ def run_study(
                 asking.budget.forget()
         raise
     finally:
-        run.close()
+        try:
+            if asking.budget is not None:
+                asking.budget.settle()
+        finally:
+            run.close()
     seconds = time.monotonic() - started
     notes = (*run.repaired, *backend.notes)
     return Outcome(run, len(study), done, failed, backend.stats, seconds, stopped, notes)
@@ -146,7 +156,7 @@ def _run(
 ) -> int:
     """Run what is not done yet; how many are done at the end."""
     # a part that was moved away may have held the later answer to a case that failed first
-    again = run.failed() if retry_failed or run.repaired else set()
+    again = run.failed() if retry_failed or run.repaired else Indices()
     known = run.done() - again
     if hasattr(study, "learn"):
         _recall(run, study.learn)
@@ -168,7 +178,7 @@ def _collect(
     run: Run,
     study: Study,
     finished: Iterator[Finished],
-    again: set[int],
+    again: Indices,
     done: int,
     flush_seconds: float,
     report: Callable[[int], Any],
@@ -213,18 +223,19 @@ def _fault(before: str, error: str) -> MisdetectError:
 def _recall(run: Run, learn: Callable[[int, list[Any]], None]) -> None:
     """Tell a study that works in rounds what earlier sittings found. A case that failed first was planned with as one
     that found nothing, and stays so even if it succeeded when it was asked again: the plan would change under it."""
-    failed = run.ever_failed()
-    rows: dict[int, list[Any]] = {index: [] for index in run.done()}
-    for row in run.table().to_pylist():
-        if row["case_index"] not in failed:
-            rows[row["case_index"]].append(row)
-    for index, found in rows.items():
-        learn(index, found)
-
-
-def _forget(journal: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
+    failed, seen = run.ever_failed(), Indices()
+    rows: list[dict[str, Any]] = []
+    for batch in run.batches("SELECT * FROM rows ORDER BY case_index, row", _RECALLED):
+        rows += batch.to_pylist()
+        seen |= Indices(batch["case_index"].to_numpy())
+        last = rows[-1]["case_index"] if rows else None  # its rows may go on in the next batch
+        for index, found in groupby([row for row in rows if row["case_index"] != last], itemgetter("case_index")):
+            learn(index, [] if index in failed else list(found))
+        rows = [row for row in rows if row["case_index"] == last]
+    if rows:
+        learn(rows[0]["case_index"], [] if rows[0]["case_index"] in failed else rows)
+    for index in run.done() - seen:
+        learn(index, [])
 
 
 def joint_budget(asked: Budget | None, detector: Any, path: Path | None) -> Budget | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from misdetect.errors import BadData
 from misdetect.files import read_regular, write_atomically
+from misdetect.mirror import address_of
 from misdetect.picture import digest
 
 FORMAT = 2
@@ -54,25 +55,26 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
 def read_about(folder: Path) -> dict[str, Any]:
     """The ``run.json`` of ``folder``, or a ``BadData`` that says what is wrong with it."""
     path = folder / RUN_JSON
+    said = address_of(path)
     if not path.exists():
-        raise BadData(f"{folder} is not a run directory: it has no {RUN_JSON}.")
+        raise BadData(f"{address_of(folder)} is not a run directory: it has no {RUN_JSON}.")
     if not path.is_file():
-        raise BadData(f"{path} is no file; {_REPAIR}.")
+        raise BadData(f"{said} is no file; {_REPAIR}.")
     try:
         about = json.loads(read_regular(path, _LARGEST).decode())
     except OSError as error:
-        raise BadData(f"{path} cannot be read: {error.strerror}.") from None
+        raise BadData(f"{said} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise BadData(f"{path} is damaged, it is not JSON ({error}); {_REPAIR}.") from None
+        raise BadData(f"{said} is damaged, it is not JSON ({error}); {_REPAIR}.") from None
     if not isinstance(about, dict) or "format" not in about:
-        raise BadData(f"{path} does not say what was run; it was not written by misdetect, or by an older one.")
-    if about["format"] != FORMAT:
-        raise BadData(f"{folder} is a run in format {str(about['format'])[:20]}; this misdetect reads format {FORMAT}.")
+        raise BadData(f"{said} does not say what was run; it was not written by misdetect, or by an older one.")
+    if (found := str(about["format"])[:20]) != str(FORMAT):
+        raise BadData(f"{address_of(folder)} is a run in format {found}; this misdetect reads format {FORMAT}.")
     if about.pop(_CHECK, None) != _checksum(about):
-        raise BadData(f"{path} is damaged, it is not as it was written (its checksum differs); {_REPAIR}.")
+        raise BadData(f"{said} is damaged, it is not as it was written (its checksum differs); {_REPAIR}.")
     for place, types in _FIELDS.items():
         if not isinstance(_at(about, place), types) or isinstance(_at(about, place), bool):
-            raise BadData(f"{path} is damaged, {'.'.join(place)} is missing or no {types[0].__name__}; {_REPAIR}.")
+            raise BadData(f"{said} is damaged, {'.'.join(place)} is missing or no {types[0].__name__}; {_REPAIR}.")
     return about
 
 

@@ -21,8 +21,10 @@ import numpy as np
 from misdetect.detections import Detections, Said
 from misdetect.errors import BadData
 from misdetect.masks import Masks
+from misdetect.mirror import mirror_of
 
 DEFAULT_BYTES = 1 << 30
+UNBOUNDED = 1 << 50
 SUFFIXES = ("", "-wal", "-shm")
 """What SQLite calls the files beside its own."""
 _TOUCH_AFTER = 3600 * 10**9
@@ -139,7 +141,8 @@ class Cache:
         with self._lock:
             if self._db is None or not found:
                 return
-            self._pending.update((key, encode(value, key)) for key, value in found.items())
+            encoded = {key: encode(value, key) for key, value in found.items()}
+            self._pending |= encoded
             try:
                 if at_once:
                     self._write(self._db)
@@ -147,6 +150,13 @@ class Cache:
                     self._write_if_due()
             except sqlite3.Error as error:
                 self._off(error)
+        if self._needed and self.path is not None and (mirror := mirror_of(self.path)) is not None:
+            mirror.keep_answers(self.path.parent, encoded)  # this machine may be lost
+
+    def take_in(self, encoded: Mapping[str, bytes]) -> None:
+        """Remember what another one has ``encoded``."""
+        with self._lock:
+            self._pending.update(encoded)
 
     def close(self) -> None:
         """Write what is pending."""
@@ -199,6 +209,25 @@ class Cache:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
             self._db = None
+
+
+def recall_answers(journal: Path) -> None:
+    """Take into ``journal`` what its run's store has of it: another machine may have asked."""
+    mirror = mirror_of(journal)
+    kept = set() if mirror is None else mirror.answered(journal.parent)
+    if mirror is None or not kept:
+        return
+    with contextlib.closing(Cache(journal, UNBOUNDED, needed=True)) as own:
+        own.take_in(mirror.answers(journal.parent, kept - own.get(kept).keys()))
+
+
+def forget_answers(journal: Path) -> None:
+    """Remove ``journal``, here and in its run's store."""
+    mirror = mirror_of(journal)
+    if mirror is not None:
+        mirror.forget_answers(journal.parent)
+    for suffix in SUFFIXES:
+        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
 
 
 def is_sound(path: Path) -> bool:

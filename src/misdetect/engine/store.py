@@ -23,10 +23,24 @@ import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
-from misdetect.engine.cache import SUFFIXES, is_sound
-from misdetect.engine.parts import Part, look, number_of, part_files, ranges, survey, unfinished_files, write_part
+from misdetect.engine.cache import SUFFIXES, forget_answers, is_sound, recall_answers
+from misdetect.engine.indices import Indices
+from misdetect.engine.parts import (
+    Part,
+    failed_at_last,
+    look,
+    number_of,
+    part_files,
+    survey,
+    unfinished_files,
+    write_compacted,
+    write_part,
+)
 from misdetect.engine.requests import Case, Finished
 from misdetect.errors import BadData, RunBusy, RunMismatch
+from misdetect.files import move, remove
+from misdetect.lease import Lease
+from misdetect.mirror import address_of, local_path, mirror_of, refresh
 
 DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
 _OWN_COLUMNS = [
@@ -40,8 +54,9 @@ FLUSH_SECONDS = 5.0
 FLUSH_ROWS = 4096
 _PATTERN = re.compile(r"[*?\[\\]")
 """What DuckDB takes for a pattern in a file's name, and cannot be told otherwise."""
-_COUNTED = 10**7
-"""Cases beyond which a message does not list them."""
+SMALL_ROWS = 1 << 17
+MOST_SMALL = 64
+"""So many parts with fewer rows than that become one: a run of any size has few parts to open."""
 
 
 def new_database() -> duckdb.DuckDBPyConnection:
@@ -63,8 +78,11 @@ class Run:
         self._idle: tuple[tuple[Part, ...], duckdb.DuckDBPyConnection] | None = None
         self._schema: pa.Schema | None = None
         self._lock: FileIO | None = None
+        self._lease: Lease | None = None
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
+        self._seen: set[Path] = set()
+        self._replaced: list[Path] = []
         self._buffer: list[Finished] = []
         self._rows = 0
         self._flushed = time.monotonic()
@@ -73,7 +91,8 @@ class Run:
     @classmethod
     def open(cls, path: Path | str) -> "Run":
         """An existing run, for reading."""
-        return cls(Path(path), read_about(Path(path)))
+        path = local_path(path)
+        return cls(path, read_about(path))
 
     @classmethod
     def start(
@@ -91,7 +110,7 @@ class Run:
         (command, versions). A directory that holds another run is refused, naming what differs; so is one that is
         damaged, unless it is to be ``repair``ed: then what cannot be used is moved to ``damaged/``.
         """
-        path = Path(path)
+        path = local_path(path, write=True)
         # as it is read again from run.json, so that a document does not tell one sitting from the next
         identity, provenance = (json.loads(json.dumps(each, sort_keys=True)) for each in (identity, provenance))
         about = {"format": FORMAT, "id": identity_id(identity), "identity": identity, "cases": None, **provenance}
@@ -99,17 +118,21 @@ class Run:
         path.mkdir(parents=True, exist_ok=True)
         run._take_lock()
         try:
+            refresh(path)
             found = _existing(path, identity, repair)  # another process may have been quicker
             if found is None:
                 run._begin()
             else:
-                found._lock, run = run._lock, found
+                found._lock, found._lease, run = run._lock, run._lease, found
             run._schema = pa.schema(_OWN_COLUMNS + list(schema))
             for left in unfinished_files(path / PARTS):
                 left.unlink(missing_ok=True)
             if repair:
                 run._repair(about)
+            recall_answers(path / JOURNAL)
             run._parts()
+            run._replaced = sorted(run._seen - {part.path for part in run._good})
+            run._remove_replaced()
         except BaseException:
             run._release()
             raise
@@ -141,7 +164,7 @@ class Run:
         if os.path.lexists(self.path / DOCUMENT) and not (self.path / DOCUMENT).is_file():
             moved += self._move_away(self.path / DOCUMENT)
         if moved:
-            self.repaired = (f"{', '.join(moved)} could not be used and went to {self.path / DAMAGED}.",)
+            self.repaired = (f"{', '.join(moved)} could not be used and went to {self.address}/{DAMAGED}.",)
 
     def _move_away(self, path: Path) -> list[str]:
         """Move ``path`` to ``damaged/``; its name, or nothing where it does not exist."""
@@ -152,9 +175,14 @@ class Run:
         while os.path.lexists(target):
             number += 1
             target = target.with_name(f"{path.name}.{number}")
-        os.replace(path, target)
+        move(path, target)
         self._looked.pop(path, None)
         return [path.name]
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people: its directory, or its address in a store."""
+        return address_of(self.path)
 
     @property
     def study(self) -> str:
@@ -179,23 +207,21 @@ class Run:
     def note(self, **more: Any) -> None:
         """Add to ``run.json`` what is not part of the identity."""
         if any(self.about.get(name) != value for name, value in more.items()):
+            self._check_lease()
             self.about |= json.loads(json.dumps(more, sort_keys=True))
             write_about(self.path, self.about)
 
-    def done(self) -> set[int]:
+    def done(self) -> Indices:
         """Indices of the cases that are finished, those that failed among them."""
-        return {index for part in self._parts() for index in part.done}
+        return Indices.union(part.done for part in self._parts())
 
-    def failed(self) -> set[int]:
+    def failed(self) -> Indices:
         """Indices of the cases that failed, and did not succeed when they were asked again."""
-        found: set[int] = set()
-        for part in self._parts():
-            found = (found - part.done) | part.failed
-        return found
+        return failed_at_last(self._parts())
 
-    def ever_failed(self) -> set[int]:
+    def ever_failed(self) -> Indices:
         """Indices of the cases that failed once, whatever became of them later."""
-        return {index for part in self._parts() for index in part.failed}
+        return Indices.union(each for part in self._parts() for each in (part.failed, part.recovered))
 
     def add(self, finished: Finished, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         """Take down a finished case; it reaches the disk within ``flush_seconds``."""
@@ -210,8 +236,8 @@ class Run:
         if not self._buffer:
             return
         assert self._schema is not None, "only a started run is written to"
-        done = [item.case.index for item in self._buffer]
-        failed = [item.case.index for item in self._buffer if item.error is not None]
+        done = Indices(item.case.index for item in self._buffer)
+        failed = Indices(item.case.index for item in self._buffer if item.error is not None)
         self._write_part(_table(self._buffer, self._schema), done, failed)
         self._buffer, self._rows = [], 0
 
@@ -227,24 +253,53 @@ class Run:
             **{name: pa.nulls(len(of_case), pa.string()) for name in ("error", "error_image")},
         }
         columns = [own[name] if name in own else rows[name] for name in self._schema.names]
-        self._write_part(pa.table(columns, schema=self._schema), [case.index for case in cases], [])
+        self._write_part(pa.table(columns, schema=self._schema), Indices(case.index for case in cases), Indices())
 
-    def _write_part(self, table: pa.Table, done: list[int], failed: list[int]) -> None:
-        part = write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed)
+    def _write_part(self, table: pa.Table, done: Indices, failed: Indices) -> None:
+        self._check_lease()
+        self._take_in(write_part(self.path / PARTS, self._next_part, self.about["id"], table, done, failed))
+        small = [part for part in self._parts() if part.rows < SMALL_ROWS]
+        if len(small) >= MOST_SMALL:
+            with contextlib.suppress(OSError):  # where there is no room for it, there may be for the next rows
+                self._compact(small)
+
+    def _take_in(self, part: Part) -> None:
         self._looked[part.path] = part
         self._next_part += 1
+
+    def _compact(self, parts: Sequence[Part]) -> None:
+        """Write ``parts`` as one. They are removed when the next are, or at the end: others may be reading them."""
+        self._take_in(write_compacted(self.path / PARTS, self._next_part, self.about["id"], parts))
+        self._remove_replaced()
+        self._replaced = [part.path for part in parts]
+
+    def _remove_replaced(self) -> None:
+        for path in self._replaced:
+            remove(path)
+            self._looked.pop(path, None)
+        self._replaced = []
 
     def close(self) -> None:
         """Flush and let others write."""
         try:
             self.flush()
+            self._remove_replaced()
         finally:
             self._release()
 
     def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        lease, self._lease = self._lease, None
+        lock, self._lock = self._lock, None
+        try:
+            if lease is not None:
+                lease.release()
+        finally:
+            if lock is not None:
+                lock.close()
+
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
     def discard(self) -> None:
         """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
@@ -253,13 +308,13 @@ class Run:
         if not held:
             self._take_lock()
         try:
-            journal = (self.path / (JOURNAL + suffix) for suffix in SUFFIXES)
-            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT, *journal):
-                path.unlink(missing_ok=True)
+            forget_answers(self.path / JOURNAL)
+            for path in (*part_files(self.path / PARTS), self.path / DOCUMENT):
+                remove(path)
             with contextlib.suppress(OSError):  # whatever else is in there is not the run's
                 (self.path / PARTS).rmdir()
-            for path in (self.path / RUN_JSON, self.path / LOCK):
-                path.unlink(missing_ok=True)
+            remove(self.path / RUN_JSON)
+            (self.path / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self.path.rmdir()
         finally:
@@ -268,6 +323,14 @@ class Run:
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the views ``rows`` (results of cases) and ``errors`` (cases that failed)."""
+        try:
+            return self._answer(sql, parameters)
+        except duckdb.IOException:
+            if set(self._files()) == self._seen:
+                raise
+            return self._answer(sql, parameters)  # its parts were compacted meanwhile
+
+    def _answer(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> pa.Table:
         with self._database() as database:
             return database.sql(sql, params=parameters or None).to_arrow_table()
 
@@ -313,7 +376,8 @@ class Run:
         else:
             database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
             everything = "nothing"
-        database.register("failed", pa.table({"index": pa.array(sorted(self.failed()), pa.int64())}))
+        failed = np.fromiter(failed_at_last(parts), np.int64)
+        database.register("failed", pa.table({"index": pa.array(failed)}))
         database.execute(
             "CREATE OR REPLACE VIEW rows AS "
             f"SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
@@ -336,9 +400,10 @@ class Run:
 
     def _parts(self) -> list[Part]:
         """The parts, each looked at once. One that cannot be used is an error: what it holds is not known."""
-        if set(self._files()) != {part.path for part in self._good}:
+        if set(self._files()) != self._seen:
             self._good, bad = self._survey()
             if bad:
+                self._seen = set()
                 raise BadData(self._damage(bad))
         return self._good
 
@@ -351,20 +416,27 @@ class Run:
         for path in there:
             if path not in self._looked:
                 self._looked[path] = look(path, self.about["id"])
+        if there != self._files():  # they were compacted meanwhile
+            self._looked = {path: found for path, found in self._looked.items() if isinstance(found, Part)}
+            return self._survey()
+        self._seen = set(there)
         return survey({path: self._looked[path] for path in there}, self._schema)
 
     def _damage(self, bad: Mapping[Path, str]) -> str:
         """The sentence that names the first of the parts that cannot be used, and the cases that it costs."""
-        listed = [part.done for path, part in self._looked.items() if path in bad and isinstance(part, Part)]
-        known = self.cases is not None and self.cases <= _COUNTED
-        all_cases: frozenset[int] = frozenset(range(self.cases or 0)) if known else frozenset().union(*listed)
-        lost = all_cases.difference(*(part.done for part in self._good))
+        listed = (part.done for path, part in self._looked.items() if path in bad and isinstance(part, Part))
+        known = self.cases is not None
+        lost = (Indices.below(self.cases or 0) if known else Indices.union(listed)) - Indices.union(
+            part.done for part in self._good
+        )
         path, why = next(iter(bad.items()))
         others = f" (and {len(bad) - 1} more cannot be used)" if len(bad) > 1 else ""
-        cost = f"asks again about {len(lost)} cases ({ranges(lost)})" if lost else "asks again about its cases"
+        cost = f"asks again about {len(lost)} cases ({lost.told()})" if lost else "asks again about its cases"
         if known and not lost:
             cost = "has nothing to ask again"
-        return f"{path} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
+        return (
+            f"{address_of(path)} {why}{others}; remove it, or give --repair, and the command that made this run {cost}."
+        )
 
     def _take_lock(self) -> None:
         # neither what a link in a stranger's folder points to, nor a pipe that nobody reads
@@ -375,8 +447,14 @@ class Run:
         except OSError:
             self._release()
             raise RunBusy(
-                f"{self.path} is being written by another process; wait for it, or choose another --out."
+                f"{self.address} is being written by another process; wait for it, or choose another --out."
             ) from None
+        mirror = mirror_of(self.path)
+        try:
+            self._lease = None if mirror is None else mirror.lease(self.path)
+        except BaseException:
+            self._release()
+            raise
 
 
 def _table(finished: list[Finished], schema: pa.Schema) -> pa.Table:
@@ -401,12 +479,14 @@ def _existing(path: Path, identity: Mapping[str, Any], repair: bool) -> Run | No
             return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
         found = run.about["identity"]
         if found != identity:
-            raise RunMismatch(f"{path} holds another run ({_difference(found, identity)}); choose another --out.")
+            raise RunMismatch(
+                f"{address_of(path)} holds another run ({_difference(found, identity)}); choose another --out."
+            )
         return run
     if os.path.lexists(path) and not (path.is_dir() and _is_begun(path)):
         if repair and _has_parts_of(path, identity):
             return Run(path, {"id": identity_id(identity), "identity": identity, "cases": None})
-        raise RunMismatch(f"{path} exists and is not a run directory; choose another --out.")
+        raise RunMismatch(f"{address_of(path)} exists and is not a run directory; choose another --out.")
     return None
 
 

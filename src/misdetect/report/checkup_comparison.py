@@ -11,6 +11,7 @@ from typing import Any
 from misdetect.engine.store import RUN_JSON
 from misdetect.errors import BadData, MisdetectError
 from misdetect.gates import written
+from misdetect.mirror import address_of, local_path
 from misdetect.report import comparison
 from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.report.comparison import Compared, CompareSettings
@@ -92,7 +93,7 @@ def _settings(document: Document) -> dict[str, Any]:
 def _entry(name: str, path: Path, document: Document) -> Document:
     return {
         "name": name,
-        "path": str(path),
+        "path": address_of(path),
         "detector": document["detector"]["spec"],
         "data": document["data"]["spec"],
         "images": document["data"]["images"],
@@ -106,7 +107,7 @@ def _studies(checkups: Mapping[str, Document], how: CompareSettings) -> tuple[di
     studies: dict[str, Document] = {}
     skipped: list[Document] = []
     for study in _named(checkups.values()):
-        runs = {name: Path(each["out"]) / study for name, each in checkups.items() if study in each["studies"]}
+        runs = {name: local_path(each["out"]) / study for name, each in checkups.items() if study in each["studies"]}
         skipped += [{"study": study, "why": _lacks(name, study, each)} for name, each in checkups.items()
                     if name not in runs]  # fmt: skip
         for name in [name for name, path in runs.items() if not (path / RUN_JSON).exists()]:

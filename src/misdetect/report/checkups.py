@@ -15,6 +15,7 @@ from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, MisdetectError
 from misdetect.files import write_atomically
+from misdetect.mirror import address_of
 from misdetect.picture import digest
 from misdetect.studies.contract import KINDS, Document
 
@@ -56,27 +57,30 @@ def read_checkup(folder: Path) -> Document:
     path = folder / CHECKUP
     if not path.exists():
         if not is_checkup(folder):
-            raise BadData(f"{folder} is neither a run directory nor the folder of a checkup.")
-        raise BadData(f"{folder} is the folder of a checkup that is not finished; go on with: {_command(folder)}")
+            raise BadData(f"{address_of(folder)} is neither a run directory nor the folder of a checkup.")
+        raise BadData(
+            f"{address_of(folder)} is the folder of a checkup that is not finished; go on with: {_command(folder)}"
+        )
     found, _ = read_json(path, what="what a checkup found")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadData(
-            f"{path} was not written by this version of misdetect. The same command writes it anew, and asks nothing "
-            f"twice: {_command(folder)}"
+            f"{address_of(path)} was not written by this version of misdetect. The same command writes it anew, and "
+            f"asks nothing twice: {_command(folder)}"
         )
     check = found.pop(_CHECK, None)
     if check != _checksum(found) or not _sound(found):
         raise BadData(
-            f"{path} is damaged, it is not as it was written; the same command writes it anew: {_command(folder)}"
+            f"{address_of(path)} is damaged, it is not as it was written; the same command writes it anew: "
+            f"{_command(folder)}"
         )
     del found["format"]
-    studies = {name: {**study, "out": str(folder / name)} for name, study in found["studies"].items()}
+    studies = {name: {**study, "out": address_of(folder / name)} for name, study in found["studies"].items()}
     order = [name for name in _ORDER if name in studies]
     return {
         **found,
         "studies": {name: studies[name] for name in [*order, *(n for n in studies if n not in order)]},
-        "report": str(folder / REPORT),
-        "out": str(folder),
+        "report": address_of(folder / REPORT),
+        "out": address_of(folder),
     }
 
 
@@ -96,4 +100,4 @@ def _command(folder: Path) -> str:
             command = [str(word) for word in Run.open(folder / name).about["command"]]
             if command and command[0] == "checkup":
                 return shlex.join(["misdetect", *command])
-    return f"misdetect checkup … --out {shlex.quote(str(folder))}"
+    return f"misdetect checkup … --out {shlex.quote(address_of(folder))}"

@@ -19,6 +19,8 @@ import pyarrow as pa
 from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData, BadSpec
+from misdetect.files import check_local
+from misdetect.mirror import address_of
 from misdetect.report.changed import changed
 from misdetect.report.checkups import is_checkup
 from misdetect.settings import Range, Settings
@@ -132,7 +134,7 @@ def _refuse_unfinished(run: Run) -> None:
     done = len(run.done())
     known = f"{done} cases" if run.cases is None else f"{done} of {run.cases} cases"
     command = shlex.join(["misdetect", *map(str, run.about.get("command") or [run.study, "…"])])
-    raise BadData(f"{run.path} is not finished: {known} are done; go on with: {command}")
+    raise BadData(f"{run.address} is not finished: {known} are done; go on with: {command}")
 
 
 def _shown_as(run: Run, how: CompareSettings) -> Run:
@@ -162,7 +164,13 @@ def _entry(each: Compared) -> dict[str, Any]:
     document, counts = each.document, each.document.get("counts", {})
     images = counts.get("images") if each.run is None else each.run.about["identity"]["data"]["images"]
     said = {key: document.get(key) for key in ("detector", "data")}
-    return {"name": each.name, "path": str(each.path), **said, "images": images, "failed": document.get("failed", 0)}
+    return {
+        "name": each.name,
+        "path": address_of(each.path),
+        **said,
+        "images": images,
+        "failed": document.get("failed", 0),
+    }
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -195,6 +203,7 @@ def settings_of(runs: Sequence[Compared]) -> tuple[dict[str, Any], list[dict[str
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that the figures of a comparison must not be drawn into."""
+    check_local(folder)
     if (folder / RUN_JSON).exists() or is_checkup(folder) or (folder.exists() and not folder.is_dir()):
         raise BadSpec(
             f"{folder}: this is a run directory, a checkup or a file; expected another folder for the comparison."

@@ -87,7 +87,7 @@ def _page(run: Run, failure: Failure, folder: Path, said: Mapping[str, Any]) -> 
         *([f"note      {said['note']}"] if "note" in said else []),
         f"detector  {detector}",
         f"data      {data}",
-        f"again     {shlex.join(['misdetect', 'replay', str(run.path), failure['case']])}",
+        f"again     {shlex.join(['misdetect', 'replay', run.address, failure['case']])}",
     ]
     block = "\n".join(f"    {printable(line)}" for line in lines)
     return f"# A failure found by misdetect {run.study}\n\n{block}\n\n{shown}; `failure.json` has all numbers.\n"

@@ -263,7 +263,7 @@ def read_document(run: Run) -> Document:
         if isinstance(error, MisdetectError) or run.done():
             raise
         raise BadData(
-            f"{run.path} has nothing to show: no case is done yet. The command that made it goes on."
+            f"{run.address} has nothing to show: no case is done yet. The command that made it goes on."
         ) from error
 
 
@@ -283,8 +283,8 @@ def data_of(run: Run) -> Dataset:
     """The data that ``run`` looked at, opened again: pictures need it. It must be the same."""
     known = run.about["identity"]["data"]
     if known["part"] is not None or known["spec"] == "memory:":
-        raise BadData(f"{run.path}: its data was chosen in Python and cannot be opened again from the run alone.")
+        raise BadData(f"{run.address}: its data was chosen in Python and cannot be opened again from the run alone.")
     found = Opened(known["spec"], known["limit"], run.settings.get("truth")).data
     if found.fingerprint != known["fingerprint"]:
-        raise RunMismatch(f"the data {known['spec']} has changed since {run.path} was run.")
+        raise RunMismatch(f"the data {known['spec']} has changed since {run.address} was run.")
     return found

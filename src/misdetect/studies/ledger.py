@@ -84,8 +84,8 @@ def ledger_select(run: Run) -> tuple[str, dict[str, str]]:
     select = kind_of(run.study).ledger(run)
     columns = ", ".join(f'CAST({_value(name)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
     sql = f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({select}))"
-    replay = f"misdetect replay {shlex.quote(str(run.path))} "
-    return sql, {"run": str(run.path), "study": run.study, "replay": replay}
+    replay = f"misdetect replay {shlex.quote(run.address)} "
+    return sql, {"run": run.address, "study": run.study, "replay": replay}
 
 
 def spellings(run: Run) -> dict[str, str]:
@@ -123,7 +123,7 @@ def runs_table(runs: Sequence[Run]) -> pa.Table:
     rows = []
     for run in runs:
         detector, data = run.about["identity"]["detector"], run.about["identity"]["data"]
-        said = (str(run.path), run.study, run.about["id"], detector["spec"], detector["fingerprint"])
+        said = (run.address, run.study, run.about["id"], detector["spec"], detector["fingerprint"])
         rows.append(dict(zip(_RUNS, (*said, data["spec"], data["fingerprint"], run.cases, run.finished), strict=True)))
     kinds = {"cases": pa.int64(), "finished": pa.bool_()}
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, kinds.get(name, pa.string())) for name in _RUNS]))

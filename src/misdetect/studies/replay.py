@@ -26,7 +26,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     names = run.about["identity"]["detector"]["names"]
     if list(detector.names) != names:
         raise BadSpec(
-            f"the detector has other classes than that of {run.path} ({', '.join(list(detector.names)[:3])}, … for "
+            f"the detector has other classes than that of {run.address} ({', '.join(list(detector.names)[:3])}, … for "
             f"{', '.join(names[:3])}, …); their answers cannot be compared."
         )
     kind = kind_of(run.study)
@@ -44,7 +44,7 @@ def replay_case(run: Run, study: Study, found: Case, detector: Any) -> Document:
     after = [_plain(row) for row in _again(study, found, detector)]
     differs = _differing(before, after)
     return {
-        "run": str(run.path),
+        "run": run.address,
         "study": run.study,
         "case": found.id,
         "reproduced": not differs,
@@ -62,7 +62,7 @@ def find(study: Study, case: str, run: Run) -> Case:
     for each in study.cases():
         if each is not None and case in (each.id, str(each.index)):
             return each
-    raise BadData(f"{run.path} has no case {case!r}; `misdetect ledger {run.path}` lists them.")
+    raise BadData(f"{run.address} has no case {case!r}; `misdetect ledger {run.address}` lists them.")
 
 
 def _again(study: Study, case: Case, detector: Any) -> Sequence[Mapping[str, Any]]:

@@ -69,7 +69,7 @@ def prepare(detector: Any, opened: Opened, settings: Recipe, asking: Asking) -> 
 
 def rebuild(run: Run, data: Dataset) -> NoReturn:
     """One stretch of steps cannot be taken again without all before it."""
-    raise BadSpec(f"{run.path} is a training; none of its steps can be replayed alone.")
+    raise BadSpec(f"{run.address} is a training; none of its steps can be replayed alone.")
 
 
 TRAINING = Kind("training", Recipe, prepare, document, ledger, sentences, numbers, rebuild)

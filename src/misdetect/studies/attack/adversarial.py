@@ -33,10 +33,10 @@ def adversarial_images(run: Run, data: Dataset, which: str) -> Dataset:
     how = settings_of(run)
     known = Results(run, how).conditions
     if which not in known:
-        raise BadSpec(f"{run.path} has no attack {which!r}; it has {', '.join(known)}.")
+        raise BadSpec(f"{run.address} has no attack {which!r}; it has {', '.join(known)}.")
     kept = attacked_images(run, which, how)
     if not kept:
-        raise BadData(f"{run.path} has kept no images of {which}; run it without --no-keep.")
+        raise BadData(f"{run.address} has kept no images of {which}; run it without --no-keep.")
     place = {sample.id: i for i, sample in enumerate(data)}
     names = list(kept)
 

@@ -33,7 +33,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> dict[str, 
     sample = study.data[at.content.image]
     if saved is None and at.content.attack != CLEAN:
         raise BadData(
-            f"{run.path} has not kept the image of {case!r}; only those of {', '.join(study.kept())} are kept."
+            f"{run.address} has not kept the image of {case!r}; only those of {', '.join(study.kept())} are kept."
         )
     picture: Picture = sample if saved is None else Raw(pixels_of(saved))
     (answer,) = ask(detector, [picture], Asking(cached=False))
@@ -45,7 +45,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> dict[str, 
     now = dict(zip(ids, scene.right(answer, study.how).tolist(), strict=True))
     differs = sorted(i for i in before.keys() | now.keys() if before.get(i) != now.get(i))
     return {
-        "run": str(run.path),
+        "run": run.address,
         "study": run.study,
         "case": at.id,
         "reproduced": not differs,

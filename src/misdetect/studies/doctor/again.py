@@ -17,7 +17,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     """Ask ``detector`` again about ``case`` (its name, or its number) of ``run``."""
     found = run.query(_WHICH, [case]).to_pylist()
     if not found:
-        raise BadData(f"{run.path} has no case {case!r}; `misdetect ledger {run.path}` lists them.")
+        raise BadData(f"{run.address} has no case {case!r}; `misdetect ledger {run.address}` lists them.")
     row, study = found[0], rebuild(run, data)
     image = study.chosen()[row["place"]]
     question = Case(row["case_index"], row["case"], (row["query"], row["place"], image))

@@ -57,7 +57,7 @@ class Judged:
     @classmethod
     def of(cls, run: Run, *, confidence: float = 0.9, seed: int = 0) -> "Judged":
         if run.study != "explain":
-            raise BadData(f"{run.path} is not an explain run.")
+            raise BadData(f"{run.address} is not an explain run.")
         how = replace(settings_of(run), confidence=confidence, seed=seed)
         rows = run.query(
             "SELECT image, id, label, x0, y0, x1, y1, found, mechanism, reason, tide FROM rows WHERE kind = 'object' "

@@ -120,7 +120,7 @@ def rebuild(run: Run, data: Dataset) -> FuzzStudy:
     pool = build_pool(data) if same else load_pool(stored["pool"])
     if pool.fingerprint != stored["pool_fingerprint"]:
         raise RunMismatch(
-            f"the pool {stored['pool']} has changed since {run.path} was run, or was never stored: it is not the same."
+            f"the pool {stored['pool']} has changed since {run.address} was run, or was never stored: it is another."
         )
     # A row says what was inserted; what else might have been (which takes a look at the data, or someone's code) is
     # not asked again.

@@ -48,7 +48,7 @@ class _Drawn:
 def check_study(run: Run) -> None:
     """Refuse a run of another study."""
     if run.study != "fuzz":
-        raise BadData(f"{run.path} is a run of {run.study!r}; this needs one of fuzz or attack.")
+        raise BadData(f"{run.address} is a run of {run.study!r}; this needs one of fuzz or attack.")
 
 
 class FailingImages:

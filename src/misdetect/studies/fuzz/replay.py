@@ -36,7 +36,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     changes, same = compared(study.how, bench.classes, row, before, after)
     written = _save(run.path / "images" / f"replay-{row['case'].replace('/', '-')}.png", picture)
     return {
-        "run": str(run.path),
+        "run": run.address,
         "study": run.study,
         "case": row["case"],
         "background": row["image"],
@@ -54,12 +54,14 @@ def find_case(run: Run, case: str) -> dict[str, Any]:
     number = int(case) if case.isdecimal() and len(case) < 18 else -1
     rows = run.query('SELECT * FROM rows WHERE "case" = ? OR case_index = ?', [case, number]).to_pylist()
     if not rows:
-        raise BadData(f"{run.path} has no case {case!r}; fuzz prints their names, such as insertion/120.")
+        raise BadData(f"{run.address} has no case {case!r}; fuzz prints their names, such as insertion/120.")
     row: dict[str, Any] = rows[0]
     if row["phase"] == CLEAN:
-        raise BadData(f"case {case!r} of {run.path} is a background without any edit; name an insertion.")
+        raise BadData(f"case {case!r} of {run.address} is a background without any edit; name an insertion.")
     if row["failed"] is None:
-        raise BadData(f"case {case!r} of {run.path} was not asked about, being unnatural; there is nothing to replay.")
+        raise BadData(
+            f"case {case!r} of {run.address} was not asked about, being unnatural; there is nothing to replay."
+        )
     if row["found"] is None and row["origin"] is not None:
         return find_case(run, str(row["origin"]))
     return row

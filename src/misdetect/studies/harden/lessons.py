@@ -31,7 +31,7 @@ class Lessons:
         first = next((sample for sample in photos if sample.id in found), None)
         if first is None or known[first.id].key != first.key:
             raise BadData(
-                f"the failures of {run.path} are of photos of {photos.spec}, which are not among those that are "
+                f"the failures of {run.address} are of photos of {photos.spec}, which are not among those that are "
                 f"trained on ({train.spec}); fuzz the detector on these."
             )
         return cls(run, photos, found)
@@ -41,10 +41,10 @@ class Lessons:
         try:
             made = FailingImages(self.run, self.photos, which, inserted, "drop")
         except BadData:
-            raise BadData(f"{self.run.path} has no failures to learn from; fuzz with more --queries.") from None
+            raise BadData(f"{self.run.address} has no failures to learn from; fuzz with more --queries.") from None
         chosen = [i for i, photo in enumerate(made.backgrounds) if photo in self.trained]
         if not chosen:
-            raise BadData(f"the failures of {self.run.path} are all of photos that are set aside, not trained on.")
+            raise BadData(f"the failures of {self.run.address} are all of photos that are set aside, not trained on.")
         return made.dataset().subset(chosen)
 
 

@@ -54,7 +54,7 @@ class Trial:
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         own = {"seed": self.seed, "best_step": self.best, "stopped": self.stopped, "held_out": dict(self.scores)}
-        return own | {"curve": self.curve, "out": str(self.run.path)}
+        return own | {"curve": self.curve, "out": self.run.address}
 
 
 class Workshop:

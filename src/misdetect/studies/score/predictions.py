@@ -45,13 +45,13 @@ class Predictions:
     def _of_run(cls, run: Run, data: Dataset) -> "Predictions":
         """What ``detect`` would write into a results file. They are called by the detector that made them."""
         if run.study != "detect":
-            raise BadData(f"{run.path} is a run of {run.study}; score takes one of detect.")
+            raise BadData(f"{run.address} is a run of {run.study}; score takes one of detect.")
         if not run.finished:
-            raise BadData(f"{run.path} is not finished: {len(run.done())} of {run.cases} images are done.")
+            raise BadData(f"{run.address} is not finished: {len(run.done())} of {run.cases} images are done.")
         looked = {row["image"] for row in run.query("SELECT DISTINCT image FROM rows").to_pylist()}
         if strange := sorted(looked - {sample.id for sample in data}):
             raise BadData(
-                f"{run.path} has detections on image {strange[0]!r}, which is not among the {len(data)} images of "
+                f"{run.address} has detections on image {strange[0]!r}, which is not among the {len(data)} images of "
                 f"{data.spec}; score it against the data that was predicted on."
             )
         detector = run.about["identity"]["detector"]

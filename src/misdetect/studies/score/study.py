@@ -104,8 +104,8 @@ def rebuild(run: Run, data: Dataset) -> ScoreStudy:
     """The study of ``run`` again; its predictions are read again, and must be what they were."""
     known = run.about["identity"]["detector"]
     if not str(known["spec"]).startswith("predictions:"):
-        raise BadData(f"{run.path} scored a run of detect, which cannot be found again from its own directory.")
+        raise BadData(f"{run.address} scored a run of detect, which cannot be found again from its own directory.")
     found = Predictions.of(known["spec"], data)
     if found.fingerprint != known["fingerprint"]:
-        raise BadData(f"{known['spec']} has changed since {run.path} was scored.")
+        raise BadData(f"{known['spec']} has changed since {run.address} was scored.")
     return ScoreStudy(found, Opened(data), ScoreSettings.of(run.settings))

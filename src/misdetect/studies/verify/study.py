@@ -88,5 +88,5 @@ def rebuild(run: Run, data: Dataset) -> VerifyStudy:
         return VerifyStudy(Opened(data), known["names"], how)
     stored = Predictions.of(known["spec"], data)
     if stored.fingerprint != known["fingerprint"]:
-        raise BadData(f"{known['spec']} has changed since {run.path} was made.")
+        raise BadData(f"{known['spec']} has changed since {run.address} was made.")
     return VerifyStudy(Opened(data), known["names"], how, stored)
