@@ -110,6 +110,8 @@ _FILES = {
     ".json": "coco:{}",
     ".yaml": "yolo:{}",
     ".yml": "yolo:{}",
+    ".xml": "cvat:{}",
+    ".csv": "openimages:{},images=DIR",
     ".py": "python:{}:NAME",
 }
 

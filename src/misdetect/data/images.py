@@ -9,7 +9,7 @@ import io
 import os
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -132,22 +132,25 @@ def pixel_limit() -> int:
     return int(text)
 
 
-def image_size(path: Path, *, max_pixels: int | None = None) -> tuple[int, int]:
-    """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone."""
-    with _opened(path, None, max_pixels) as image:
+def image_size(path: Path, *, data: bytes | None = None, max_pixels: int | None = None) -> tuple[int, int]:
+    """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone; ``data`` as in
+    ``read_image``."""
+    with _opened(path, data, max_pixels) as image:
         width, height = image.size
         return (height, width) if _turn(image, None) in (5, 6, 7, 8) else (width, height)
 
 
-def read_image(path: Path, *, size: tuple[int, int] | None = None, max_pixels: int | None = None) -> Pixels:
-    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB.
+def read_image(
+    path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None, max_pixels: int | None = None
+) -> Pixels:
+    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; with ``data``, of these bytes, which ``path`` only names.
 
     EXIF orientation is applied, except where ``size`` (the width and height that the annotations declare) fits the
     stored image and not the turned one: then boxes were drawn on the stored pixels. A file that fits ``size`` neither
     way is refused. Grey, palette, CMYK, 1-bit and 16-bit images become 8-bit RGB; alpha is dropped, as training code
     does. ``max_pixels`` overrides the limit in force; a larger image is refused before it is decoded.
     """
-    with _opened(path, None, max_pixels) as image:
+    with _opened(path, data, max_pixels) as image:
         turn = _turn(image, size)
         width, height = image.size[::-1] if turn >= 5 else image.size
         if size is not None and size != (width, height):
@@ -180,9 +183,29 @@ class FileSource:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
         with open_image(inside(self.path, self.root)) as file:
             data = file.read()
-        with _opened(self.path, data, None) as image:
-            against_exif = _turn(image, None) != _turn(image, self.size)
-        return digest(data, "as stored") if against_exif else digest(data)
+        return _key(self.path, data, self.size)
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """Pixels of an encoded image that lies inside another file: ``load`` gives its bytes, ``path`` names it."""
+
+    path: Path
+    load: Callable[[], bytes]
+    size: tuple[int, int] | None = None
+
+    def read(self) -> Pixels:
+        return read_image(self.path, data=self.load(), size=self.size)
+
+    def key(self) -> str:
+        """Hash of the bytes: the same as that of a file that holds them."""
+        return _key(self.path, self.load(), self.size)
+
+
+def _key(path: Path, data: bytes, size: tuple[int, int] | None) -> str:
+    with _opened(path, data, None) as image:
+        against_exif = _turn(image, None) != _turn(image, size)
+    return digest(data, "as stored") if against_exif else digest(data)
 
 
 def open_image(path: Path) -> BinaryIO:
