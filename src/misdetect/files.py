@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +21,7 @@ LARGEST = 16 << 30
 """Bytes of the largest file that is read into memory."""
 
 
-def open_regular(path: Path | str, largest: int = LARGEST) -> BinaryIO:
+def open_regular(path: Path | str, largest: int = LARGEST) -> BufferedReader:
     """A regular file of at most ``largest`` bytes, opened for reading; an ``OSError`` that says what else it is."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
     try:

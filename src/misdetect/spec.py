@@ -112,18 +112,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 _SCHEMES = {".onnx": "onnx"}
 """Files that say of what scheme they are."""
 _FILES = {
-    ".tflite": "tflite:{}",
-    ".xml": "openvino:{},decoder=NAME",
-    ".torchscript": "torchscript:{},decoder=NAME",
-    ".json": "coco:{}",
-    ".yaml": "yolo:{}",
-    ".yml": "yolo:{}",
-    ".py": "python:{}:NAME",
+    ".tflite": ("tflite:{}",),
+    ".xml": ("openvino:{},decoder=NAME", "cvat:{}"),
+    ".torchscript": ("torchscript:{},decoder=NAME",),
+    ".json": ("coco:{}",),
+    ".yaml": ("yolo:{}",),
+    ".yml": ("yolo:{}",),
+    ".csv": ("openimages:{},images=DIR",),
+    ".py": ("python:{}:NAME",),
 }
 
 
 def _meant_file(text: str) -> str:
     """What the name of a file or folder alone was probably meant for."""
     name = _OPTION.split(text.strip())[0]
-    meant = "folder:{}" if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower(), "")
-    return f" Did you mean {meant.format(name)!r}?" if meant else ""
+    meant = ("folder:{}",) if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower(), ())
+    return f" Did you mean {' or '.join(repr(each.format(name)) for each in meant)}?" if meant else ""

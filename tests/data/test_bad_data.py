@@ -320,7 +320,10 @@ def test_a_list_of_images_may_not_leave_the_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("zip:a", "none of bikes, coco, delftbikes, folder, rooms, voc, yolo"),
+        (
+            "zip:a",
+            "none of bikes, coco, cvat, delftbikes, fiftyone, folder, hfdata, labelme, openimages, rooms, voc, yolo",
+        ),
         ("coco", "Expected a spec"),
         ("coco:a.json,image=b", "unknown option 'image'"),
         ("yolo:a.yaml,split=dev", "split=dev"),

@@ -22,6 +22,7 @@ def data(
         str,
         Parameter(
             help="rooms:SPLIT, bikes:SPLIT, coco:FILE[,images=DIR], voc:DIR[,split=NAME], yolo:data.yaml[,split=val], "
+            "labelme:DIR, cvat:FILE, openimages:FILE[,images=DIR], hfdata:ID-OR-FOLDER[,split=NAME], fiftyone:NAME, "
             "delftbikes:FILE[,images=DIR] or folder:DIR.",
         ),
     ],

@@ -33,6 +33,36 @@ def _yolo(spec: Spec) -> Dataset:
     return load_yolo(spec)
 
 
+def _cvat(spec: Spec) -> Dataset:
+    from misdetect.data.cvat import load_cvat
+
+    return load_cvat(spec)
+
+
+def _fiftyone(spec: Spec) -> Dataset:
+    from misdetect.data.fiftyone import load_fiftyone
+
+    return load_fiftyone(spec)
+
+
+def _hfdata(spec: Spec) -> Dataset:
+    from misdetect.data.hfdata import load_hfdata
+
+    return load_hfdata(spec)
+
+
+def _labelme(spec: Spec) -> Dataset:
+    from misdetect.data.labelme import load_labelme
+
+    return load_labelme(spec)
+
+
+def _openimages(spec: Spec) -> Dataset:
+    from misdetect.data.open_images import load_open_images
+
+    return load_open_images(spec)
+
+
 def _delftbikes(spec: Spec) -> Dataset:
     from misdetect.data.delftbikes import load_delftbikes
 
@@ -60,8 +90,13 @@ def _bikes(spec: Spec) -> Dataset:
 SCHEMES: dict[str, Callable[[Spec], Dataset]] = {
     "bikes": _bikes,
     "coco": _coco,
+    "cvat": _cvat,
     "delftbikes": _delftbikes,
+    "fiftyone": _fiftyone,
     "folder": _folder,
+    "hfdata": _hfdata,
+    "labelme": _labelme,
+    "openimages": _openimages,
     "rooms": _rooms,
     "voc": _voc,
     "yolo": _yolo,

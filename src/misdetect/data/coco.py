@@ -53,14 +53,15 @@ def load_coco(spec: Spec) -> Dataset:
     )
 
 
-def find_images(path: Path, file_names: Iterable[str]) -> Path:
+def find_images(path: Path, file_names: Iterable[str], part: str | None = None) -> Path:
     """The image folder of the annotation file ``path``, where the spec names none.
 
     Tried in turn: ``images/`` beside the file; the file's own folder; the folder its name ends in
     (``instances_val2017.json`` → ``val2017/``) beside it, one level up, and below ``images/`` one level up; ``images/``
-    one level up. The first that holds the first image wins; if none does, the first that exists.
+    one level up. The first that holds the first image wins; if none does, the first that exists. ``part`` is that
+    folder's name where another part of the file's name says it.
     """
-    here, last = path.parent, path.stem.rsplit("_", 1)[-1]
+    here, last = path.parent, path.stem.rsplit("_", 1)[-1] if part is None else part
     up = here / ".."
     candidates = [here / "images", here, here / last, up / last, up / "images" / last, up / "images"]
     first = next(iter(file_names), None)

@@ -9,7 +9,7 @@ import io
 import os
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -133,17 +133,18 @@ def pixel_limit() -> int:
     return int(text)
 
 
-def image_size(path: Path, *, max_pixels: int | None = None) -> tuple[int, int]:
-    """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone."""
-    with _opened(path, None, max_pixels) as image:
+def image_size(path: Path, *, data: bytes | None = None, max_pixels: int | None = None) -> tuple[int, int]:
+    """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone; ``data`` as in
+    ``read_image``."""
+    with _opened(path, data, max_pixels) as image:
         width, height = image.size
         return (height, width) if _turn(image, None) in (5, 6, 7, 8) else (width, height)
 
 
 def read_image(
-    path: Path, *, size: tuple[int, int] | None = None, max_pixels: int | None = None, data: bytes | None = None
+    path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None, max_pixels: int | None = None
 ) -> Pixels:
-    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; of its ``data``, where that has been read already.
+    """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; with ``data``, of these bytes, which ``path`` only names.
 
     EXIF orientation is applied, except where ``size`` (the width and height that the annotations declare) fits the
     stored image and not the turned one: then boxes were drawn on the stored pixels. A file that fits ``size`` neither
@@ -186,6 +187,22 @@ class FileSource:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
         with open_image(inside(self.path, self.root)) as file:
             return key_of(self.path, file.read(), self.size)
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """Pixels of an encoded image that lies inside another file: ``load`` gives its bytes, ``path`` names it."""
+
+    path: Path
+    load: Callable[[], bytes]
+    size: tuple[int, int] | None = None
+
+    def read(self) -> Pixels:
+        return read_image(self.path, data=self.load(), size=self.size)
+
+    def key(self) -> str:
+        """Hash of the bytes: the same as that of a file that holds them."""
+        return key_of(self.path, self.load(), self.size)
 
 
 def key_of(path: Path, data: bytes, size: tuple[int, int] | None) -> str:

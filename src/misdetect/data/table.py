@@ -14,10 +14,12 @@ import numpy as np
 
 from misdetect.boxes import Bools, Floats, Ints
 from misdetect.data.dataset import Dataset, Sample, Warned
-from misdetect.data.images import FileSource, ImageMissing, image_size, inside
+from misdetect.data.images import FileSource, ImageMissing, StoredSource, image_size, inside
 from misdetect.detections import Truth
 from misdetect.masks import Masks, Segment
 
+Load = Callable[[], bytes]
+"""Gives the bytes of an encoded image."""
 ReadSegment = Callable[[int, int, int], Segment]
 """``(record, width, height)`` to the mask of that record, where ``record`` is its place in the file."""
 
@@ -57,7 +59,8 @@ class Table:
     """Images and their objects. ``sizes`` ``[M, 2]`` is width, height as declared, 0 where nothing is declared.
 
     ``relative`` boxes are fractions of the image, scaled when a sample is made. ``sizes_are_hints`` marks data whose
-    declared sizes are unreliable: the file's own size counts, the declared one only where there is no file.
+    declared sizes are unreliable: the file's own size counts, the declared one only where there is no file. ``stored``
+    gives, for the images that lie inside another file, the way to their bytes; ``None`` for those that are files.
     """
 
     root: Path
@@ -69,6 +72,7 @@ class Table:
     relative: bool = False
     sizes_are_hints: bool = False
     sample_ids: Sequence[str] | None = None
+    stored: Callable[[int], Load | None] | None = None
 
     def __post_init__(self) -> None:
         order = np.argsort(self.objects.image, kind="stable")
@@ -100,11 +104,13 @@ class Table:
         """Image ``index`` with its truth. Reads nothing; where no size is declared, the image's header later."""
         width, height = self.sizes[index].tolist()
         path = self.root / self.file_names[index]
+        load = None if self.stored is None else self.stored(index)
         declared = width > 0 and height > 0 and not self.sizes_are_hints
-        measure = None if declared else cache(partial(self._measured, index, path))
+        measure = None if declared else cache(partial(self._measured, index, path, load))
+        size = (width, height) if declared else None
         return Sample(
             str(self.image_ids[index]) if self.sample_ids is None else self.sample_ids[index],
-            FileSource(path, self.root, (width, height) if declared else None),
+            FileSource(path, self.root, size) if load is None else StoredSource(path, load, size),
             self._truth(index, width, height) if measure is None else lambda: self._truth(index, *measure()),
             width,
             height,
@@ -113,11 +119,11 @@ class Table:
             measure,
         )
 
-    def _measured(self, index: int, path: Path) -> tuple[int, int]:
+    def _measured(self, index: int, path: Path, load: Load | None) -> tuple[int, int]:
         """Width and height by the image's header, or as hinted where there is no image."""
         width, height = self.sizes[index].tolist()
         try:
-            return image_size(inside(path, self.root))
+            return image_size(inside(path, self.root)) if load is None else image_size(path, data=load())
         except ImageMissing:
             if width <= 0 or height <= 0:
                 raise

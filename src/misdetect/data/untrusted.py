@@ -1,17 +1,22 @@
-"""Files that a stranger may have written: their bytes, and JSON and YAML in them, in bounded time and memory.
+"""Files that a stranger may have written: their bytes, and JSON, YAML and XML in them, in bounded time and memory.
 
 What a parser would accept and everybody later would stumble over is refused here: text that is no Unicode, whole
-numbers of thousands of digits, YAML that refers to itself, nesting without end. Nothing here knows what a file means.
+numbers of thousands of digits, YAML or XML that refers to itself, nesting without end. Nothing here knows what a file
+means.
 """
 
 import json
 import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from xml.parsers import expat
 
 import yaml
 
 from misdetect.data.faults import Malformed
+from misdetect.errors import MisdetectError
 from misdetect.files import LARGEST, read_regular
 
 _MAX_YAML: Final = 1 << 20
@@ -71,6 +76,54 @@ def parse_yaml(data: bytes, path: Path) -> Any:
         raise Malformed(f"{path} is not valid yaml: {(str(error).splitlines() or ['no reason given'])[0]}.") from None
     _refuse_oddities(content, path)
     return content
+
+
+def parse_xml(
+    data: bytes,
+    path: Path,
+    *,
+    largest: int,
+    what: str,
+    each: Callable[[ElementTree.Element], None] | None = None,
+) -> ElementTree.Element:
+    """The root element of untrusted XML; document types (and with them entities) and deep nesting are refused.
+
+    With ``each``, every child of the root is handed over when it is complete, and then emptied: a file of many images
+    never stands in memory as a whole tree.
+    """
+    if len(data) > largest:
+        raise Malformed(f"{path} has {len(data)} bytes; expected {what}, of at most {largest}.")
+    parser, builder = expat.ParserCreate(), ElementTree.TreeBuilder()
+    depth = 0
+
+    def refuse(*_: object) -> None:
+        raise Malformed(f"{path} declares a document type, which annotations do not need; remove the <!DOCTYPE …>.")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise Malformed(f"{path} is nested too deeply to be an annotation.")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        element = builder.end(tag)
+        if depth == 1 and each is not None:
+            each(element)
+            element.clear()
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = builder.data
+    try:
+        parser.Parse(data, True)
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        if isinstance(error, MisdetectError):
+            raise
+        raise Malformed(f"{path} is not valid XML: {error}.") from None
+    return builder.close()
 
 
 def parse_number(text: str) -> float:

@@ -7,7 +7,6 @@ a flat folder of XML files beside or above their images. XML with a document typ
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Final
-from xml.parsers import expat
 
 import numpy as np
 from PIL import Image
@@ -18,14 +17,14 @@ from misdetect.data.faults import BadMask, BadRecord, Malformed
 from misdetect.data.images import check_name, image_size, inside
 from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.data.untrusted import parse_number, read_bytes
+from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
 from misdetect.errors import BadImage
 from misdetect.masks import Segment
 from misdetect.picture import digest
 from misdetect.spec import Spec
 
 _CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
-_MAX_BYTES, _MAX_DEPTH = 16 << 20, 64
+_MAX_BYTES = 16 << 20
 
 
 class _Photo:
@@ -33,7 +32,7 @@ class _Photo:
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
-        root = parse_xml(data, path)
+        root = parse_xml(data, path, largest=_MAX_BYTES, what="the annotation of one image")
         self.file_name = check_name(_text(root, "filename") or f"{path.stem}.jpg", str(path))
         self.width, self.height = (self._side(root, side) for side in ("width", "height"))
         self.objects = [self._object(node, i) for i, node in enumerate(root.findall("object"))]
@@ -58,40 +57,6 @@ class _Photo:
                     f"{self.path}: object {index}: <{corner}> should be a number. Got {text!r:.60}."
                 ) from None
         return name, _text(node, "difficult") == "1", corners
-
-
-def parse_xml(data: bytes, path: Path) -> ElementTree.Element:
-    """The root element of untrusted XML; document types (and with them entities) and deep nesting are refused."""
-    if len(data) > _MAX_BYTES:
-        raise Malformed(f"{path} has {len(data)} bytes; expected the annotation of one image.")
-    parser, builder = expat.ParserCreate(), ElementTree.TreeBuilder()
-    depth = 0
-
-    def refuse(*_: object) -> None:
-        raise Malformed(f"{path} declares a document type, which annotations do not need; remove the <!DOCTYPE …>.")
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise Malformed(f"{path} is nested too deeply to be an annotation.")
-        builder.start(tag, attributes)
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        builder.end(tag)
-
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = builder.data
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, LookupError, ValueError) as error:
-        if isinstance(error, Malformed):
-            raise
-        raise Malformed(f"{path} is not valid XML: {error}.") from None
-    return builder.close()
 
 
 def load_voc(spec: Spec) -> Dataset:

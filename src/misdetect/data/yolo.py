@@ -15,6 +15,7 @@ from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import ImageOutside, inside, list_images
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.shapes import polygon_area
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_yaml, read_bytes
 from misdetect.masks import Segment
@@ -83,7 +84,7 @@ class _Lines:
                 self.polygons.append(polygon)
                 labels.append(label)
                 rows.append(box)
-                areas.append(float(box[2] * box[3]) if polygon is None else _area(polygon))
+                areas.append(float(box[2] * box[3]) if polygon is None else polygon_area(polygon))
         self.raw: Floats = np.array(rows, dtype=np.float64).reshape(-1, 4)
         self.labels: Ints = np.array(labels, dtype=np.int64)
         self.image: Ints = np.array([i for i, _ in self._place], dtype=np.int64)
@@ -123,12 +124,6 @@ def _box_of(polygon: Floats) -> Floats:
     points = polygon.reshape(-1, 2)
     low, high = points.min(axis=0), points.max(axis=0)
     return np.concatenate([(low + high) / 2, high - low])
-
-
-def _area(polygon: Floats) -> float:
-    """Area of a polygon by the shoelace formula, as a share of the image."""
-    x, y = polygon[0::2], polygon[1::2]
-    return float(abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2)
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], bytes]:

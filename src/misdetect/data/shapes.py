@@ -1,0 +1,130 @@
+"""Annotated shapes as drawing tools write them, one by one, and the columns that become of them.
+
+For the formats of tools in which people draw (LabelMe, CVAT): boxes, polygons and painted masks in pixels. The checks
+are those of every other format.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from misdetect.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.data.dataset import Warned
+from misdetect.data.faults import BadMask
+from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.table import Objects
+from misdetect.masks import Segment
+
+CIRCLE = 64
+"""Corners of the polygon that stands for a circle or an ellipse."""
+
+
+@dataclass(frozen=True)
+class Painted:
+    """A mask that was painted inside a rectangle: ``pixels`` gives its part of the image, whose corner is ``left``,
+    ``top``."""
+
+    left: int
+    top: int
+    pixels: Callable[[], Bools]
+
+    def within(self, width: int, height: int, where: str) -> Bools:
+        """The mask of the whole image, ``[height, width]``; ``where`` names it for a message."""
+        part = self.pixels()
+        right, bottom = self.left + part.shape[1], self.top + part.shape[0]
+        if min(self.left, self.top) < 0 or right > width or bottom > height:
+            raise BadMask(
+                f"{where}: the mask reaches from {self.left}, {self.top} to {right}, {bottom}, out of its "
+                f"{width}x{height} image."
+            )
+        mask = np.zeros((height, width), dtype=np.bool_)
+        mask[self.top : bottom, self.left : right] = part
+        return mask
+
+
+@dataclass
+class Shape:
+    """One object: ``corners`` x0, y0, x1, y1 in pixels; ``segment`` its mask, ``area`` that of the mask, in pixels.
+
+    ``where`` names it for a message. ``state`` is what is known of it as a part; empty where the data says nothing.
+    """
+
+    image: int
+    name: str
+    corners: Sequence[float]
+    where: str
+    segment: Segment | Painted = None
+    area: float | None = None
+    crowd: bool = False
+    state: str = ""
+
+
+class Shapes(list[Shape]):
+    """All shapes of a data set, in the order of its files."""
+
+    @property
+    def names(self) -> list[str]:
+        """The classes: the names found, sorted."""
+        return sorted({shape.name for shape in self})
+
+    def objects(self, names: Sequence[str], sizes: Ints) -> tuple[Objects, list[Warned]]:
+        """The checked columns, and what is odd about some; ``sizes`` ``[M, 2]`` is width, height of each image, 0 where
+        it is unknown, ``names`` the classes."""
+        label = {name: i for i, name in enumerate(names)}
+        raw = np.array([shape.corners for shape in self], dtype=np.float64).reshape(-1, 4)
+        image = np.array([shape.image for shape in self], dtype=np.int64)
+        frame = sizes[image].astype(np.float64)
+        check_numbers(xyxy_to_xywh(raw), self._where)
+        check_frame(xyxy_to_xywh(raw), raw, frame, self._where, corners=True)
+        keep, odd = odd_boxes(raw, frame, self._where)
+        boxes = xyxy_to_xywh(raw)[:, 2:].prod(axis=1)
+        masked = np.array([shape.segment is not None for shape in self], dtype=np.bool_)
+        objects = Objects(
+            image=image,
+            boxes=raw,
+            labels=np.array([label[shape.name] for shape in self], dtype=np.int64),
+            ids=np.arange(1, len(self) + 1, dtype=np.int64),
+            record=np.arange(len(self)),
+            crowd=np.array([shape.crowd for shape in self], dtype=np.bool_),
+            areas=np.array([box if s.area is None else s.area for s, box in zip(self, boxes.tolist(), strict=True)]),
+            states=tuple(shape.state for shape in self) if any(shape.state for shape in self) else None,
+            masked=masked if masked.any() else None,
+        ).take(np.flatnonzero(keep))
+        return objects, odd
+
+    def segment(self, record: int, width: int, height: int) -> Segment:
+        """The mask of shape ``record``; what was painted inside a rectangle is put where it belongs."""
+        segment = self[record].segment
+        return segment.within(width, height, self[record].where) if isinstance(segment, Painted) else segment
+
+    def _where(self, row: int) -> str:
+        return self[row].where
+
+
+def outline(points: Floats) -> tuple[list[float], list[list[float]], float]:
+    """Corners, COCO polygons and area in pixels of the polygon ``points`` ``[N, 2]``."""
+    low, high = points.min(axis=0), points.max(axis=0)  # NaN stays NaN, for the checks to find
+    return [*low.tolist(), *high.tolist()], [points.reshape(-1).tolist()], polygon_area(points.reshape(-1))
+
+
+def polygon_area(polygon: Floats) -> float:
+    """Area of ``x, y, x, y, …`` by the shoelace formula."""
+    x, y = polygon[0::2], polygon[1::2]
+    with np.errstate(all="ignore"):  # absurd numbers are named by the checks of their boxes
+        return float(abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2)
+
+
+def ellipse(centre: Sequence[float], radii: Sequence[float]) -> Floats:
+    """Points ``[CIRCLE, 2]`` of an ellipse whose axes lie along the image's."""
+    turn = np.linspace(0, 2 * np.pi, CIRCLE, endpoint=False)
+    points: Floats = np.asarray(centre) + np.column_stack([np.cos(turn), np.sin(turn)]) * np.asarray(radii)
+    return points
+
+
+def rotated(points: Floats, degrees: float) -> Floats:
+    """``points`` ``[N, 2]`` turned clockwise, as one sees them, about the middle of their bounding box."""
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    sine, cosine = np.sin(np.radians(degrees)), np.cos(np.radians(degrees))
+    turned: Floats = (points - middle) @ np.array([[cosine, sine], [-sine, cosine]]) + middle
+    return turned
