@@ -157,7 +157,7 @@ def test_the_page_holds_the_numbers_of_the_document(tmp_path):
         "skipped": [{"study": "verify", "why": "no parts"}], "studies": {"score": study, "doctor": beside},
         "differing_settings": [{"setting": "data.images", "values": [1, "two", None]}],
     }  # fmt: skip
-    (path,) = draw_comparison(document, tmp_path / "new")
+    (path,) = draw_comparison(document, tmp_path / "new" / "folder")
     page = path.read_text()
     overview, skipped, told, new, fixed, every, none, settings = cells(page)
     assert overview == [["", "a", "b", "c"], ["detector", "da", "db", "dc"], ["data", *["rooms"] * 3],
@@ -180,7 +180,8 @@ def test_the_page_holds_the_numbers_of_the_document(tmp_path):
         "<h1>b, c against a</h1>", "No longer found: the first 20 of 30", "New: the first 1 of 2",
         "<p>&lt;note&gt;</p>",
         "Failures of b against a: 30 fixed, 2 new, 0 in both; of 1 it is not known.", "Not paired: other images.",
-        "Not in b: AP is &lt;low&gt;", "In c: AP is lower", "Before: AP is &lt;low&gt;",
+        '<p class="what">Not in b: AP is &lt;low&gt;</p></div>',
+        '<p class="what">In c: AP is lower</p><p class="do">Before: AP is &lt;low&gt;</p>',
     ):  # fmt: skip
         assert said in page
     assert (page.count("What to do:"), page.count("Before:"), page.count("Not paired:")) == (1, 1, 1)
@@ -189,7 +190,10 @@ def test_the_page_holds_the_numbers_of_the_document(tmp_path):
         "No longer found", "In both"
     ]  # fmt: skip
     sure = document | {"common_findings": [], "fixed_findings": [], "skipped": []}
-    sure["studies"] = {"score": study | {"failures": [failures | {"unknown": 0}]}}
-    (path,) = draw_comparison(sure, tmp_path / "new")
+    sure["studies"] = {
+        "score": study | {"failures": [failures | {"unknown": 0}], "differences": study["differences"][1:]}
+    }
+    (path,) = draw_comparison(sure, tmp_path / "new" / "folder")
     assert "No checkup has a finding that could be compared." in path.read_text()
     assert "0 in both." in path.read_text()
+    assert ["AP", "c", "0.500", "0.500", "+0.000", "–", ""] in cells(path.read_text())[1], "one change is a table too"

@@ -8,12 +8,15 @@ import pytest
 from chart_parts import bar_lengths, intervals, points
 
 from misdetect.report.explain_figures import (
+    CODE,
     comparison_page,
     distributions,
     evidence,
+    legend,
     three_panels,
     whiskers,
 )
+from misdetect.report.figures import colour
 
 
 def test_each_run_is_a_full_bar():
@@ -104,6 +107,35 @@ def test_the_window_holds_the_others_within_the_size_of_the_object(more, left, t
     assert shown.shape[1] == wide
     assert low == pytest.approx([22 + factor * (100 - top), aside + factor * (100 - left)], abs=1)
     assert high == pytest.approx([22 + factor * (200 - top), aside + factor * (200 - left)], abs=1)
+
+
+def test_the_legend_has_each_colour_in_its_place():
+    shown = legend()
+    middles = []
+    for number in CODE.values():
+        rows, columns = np.nonzero((shown == np.array(colour(number))).all(axis=2))
+        assert (np.ptp(rows), np.ptp(columns)) == (12, 12)
+        middles.append(columns.mean())
+    assert np.diff(middles) == pytest.approx([98] * (len(CODE) - 1))
+    assert middles[0] > 10
+    assert middles[-1] < shown.shape[1] - 80, "there is room for its name"
+
+
+def test_a_run_that_missed_nothing_and_a_detector_without_a_name():
+    (axes,) = distributions([{"run": "a", "miss_rate": None, "shares": {"proposal": 0.0}}]).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a (0.0 % missed)"]
+    how = {"loc": 0.5, "score": 0.3, "miss": "any"}
+    empty = {
+        "missed": 0,
+        "mechanisms": {"proposal": 0},
+        "tide": {"Miss": 0},
+        "sankey": [],
+        "detector": None,
+        "data": "d",
+    }
+    figure = three_panels(empty | {"settings": how})
+    assert figure.get_supxlabel().startswith("a detector on d; ")
+    assert bar_lengths(figure.axes[0]) == [0]
 
 
 def test_the_page_of_a_comparison_draws_shares_rates_and_classes(tmp_path):

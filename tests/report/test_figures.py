@@ -103,6 +103,37 @@ def test_a_map_has_its_squares_where_the_positions_are():
     assert made[top + 330 :, :20].min() < 100 > made[top + 330 :, -20:].min(), "both ends of the scale are named"
 
 
+def test_a_map_of_a_small_picture_is_enlarged_with_its_squares_and_its_box():
+    """Three times as large: 320 pixels are about three times 100."""
+    image = np.zeros((100, 120, 3), np.uint8)
+    made = figures.heat_map(image, np.array([[60, 50]]), np.array([1.0]), 10, box=[20, 30, 40, 60]).astype(int)[22:]
+    assert made.shape[:2] == (3 * 100 + 10 + 18, 3 * 120)
+    other = (made[:300] != 96).any(axis=2) & (made[:300] != [230, 40, 40]).any(axis=2)
+    rows, columns = np.flatnonzero(other.any(axis=1)), np.flatnonzero(other.any(axis=0))
+    assert (rows[0], rows[-1], columns[0], columns[-1]) == (135, 164, 165, 194), "30 pixels around its middle"
+    assert made[120, 60].tolist() == made[180, 90].tolist() == made[90, 120].tolist() == [230, 40, 40]
+
+
+def test_a_dashed_frame_has_gaps_as_long_as_its_dashes():
+    """Lines are two pixels wide or three, and end round: a dash of 20 is some longer than its gap."""
+    image = grey(120, 160)
+    figures.dashed(image, np.array([20.0, 30, 140, 100]), (255, 0, 0), dash=20)
+    red = (image == (255, 0, 0)).all(axis=2)
+    for y in (30, 100):
+        assert red[y, 20:41].all()
+        assert not red[y, 44:57].any()
+        assert red[y, 60:81].all()
+        assert red[y, 100:121].all()
+    for x in (20, 140):
+        assert red[30:51, x].all()
+        assert not red[54:67, x].any()
+        assert red[70:91, x].all()
+        assert not red[103:, x].any()
+    assert not red[:28].any()
+    assert not red[:, :18].any()
+    assert not red[34:96, 24:136].any(), "nothing inside"
+
+
 def test_a_picture_is_written_as_it_is(tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
     path = figures.save_png(tmp_path / "a" / "b.png", image)

@@ -101,7 +101,8 @@ def test_sizes_are_cocos(page_of, x1, size):
 def test_the_worst_of_each_kind_come_first_in_turns(page_of):
     rows, _ = page_of(
         [
-            row("explain", "missed", "small", object=1), row("explain", "missed", "large", object=2, y1=40.0),
+            row("explain", "missed", "small", object=1, x0=100.0, x1=110.0, y0=100.0, y1=110.0),
+            row("explain", "missed", "large", object=2, y1=40.0),
             row("explain", "missed", "middle", object=3, x1=20.0, y1=15.0),
             row("score", "extra", "sure", score=0.9), row("score", "extra", "unsure", score=0.4, x0=5.0, x1=90.0),
             row("fuzz", "missed", "was unsure", score_before=0.5, x1=80.0),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
-from scan_runs import NAMES, position, thing, write
+from written_runs import NAMES, position, thing, write
 
 from misdetect.picture import Raw
 from misdetect.report import figures, scan

@@ -77,6 +77,8 @@ def test_what_the_numbers_are_of():
     text = attack_figures.about(attacked())
     assert "7 images, 20 objects found before (score ≥ 0.3, IoU ≥ 0.5)" in text
     assert "white box, eps 8, 20 steps of 2, image" in text
+    assert text.splitlines()[0] == "zoo:one on rooms:val"
+    assert attack_figures.about(attacked() | {"detector": None}).splitlines()[0] == "a detector on rooms:val"
     borrowed = attacked() | {"transfer": True}
     borrowed["settings"] = borrowed["settings"] | {"surrogate": "zoo:two"}
     assert "gradients of zoo:two (transfer), eps 8" in attack_figures.about(borrowed)

@@ -195,6 +195,7 @@ def test_cells_of_the_matrix_are_shares_of_their_row():
         "study": ["confusion"], "outcome": ["extra"], "reason": ["nothing"], "label": ["bowl"]
     }  # fmt: skip
     assert matrix["about"].endswith("score ≥ 0.3, IoU ≥ 0.5, matching greedy, background hard")
+    assert "“nothing”: only detections on it that score nothing higher" in matrix["note"]
     assert charts("confusion", document | {"settings": how | {"background": "soft"}}, []) == []
 
 

@@ -1,6 +1,6 @@
 """Which positions a figure shows, on a few written down by hand."""
 
-from scan_runs import position, thing, write
+from written_runs import position, thing, write
 
 from misdetect.studies.scan.ranking import ranked
 

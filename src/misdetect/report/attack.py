@@ -17,8 +17,6 @@ from misdetect.studies.attack.rows import pixels_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.contract import read_document
 
-"""Pixels of the shorter side of a picture, so that captions can be read."""
-
 
 def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     """The charts, and for each attack ``most`` images on which it loses most objects. Returns the files."""

@@ -46,7 +46,7 @@ class Survey:
         """Other images in which part ``label`` is missing too: a few, spread over the data, that serve everybody."""
         every = self.missing.get(label, [])
         few = every[:: -(-len(every) // DONORS) or 1]
-        return [other for other in few if other != image] or [other for other in every if other != image]
+        return [other for other in few if other != image]
 
 
 def survey(data: Dataset, to_detector: Ints, how: VerifySettings) -> Survey:

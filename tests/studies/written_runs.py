@@ -1,13 +1,16 @@
-"""Scan runs written down by hand: positions with what became of the originals and what is new."""
+"""Runs written down by hand; of a scan, positions with what became of the originals and what is new."""
 
 from pathlib import Path
 from types import SimpleNamespace
+
+import pyarrow as pa
 
 from misdetect.boxes import SIDES
 from misdetect.data.dataset import Dataset
 from misdetect.engine.identity import identity
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
+from misdetect.settings import Settings
 from misdetect.studies.scan import ScanSettings
 from misdetect.studies.scan.rows import SCHEMA
 
@@ -27,14 +30,19 @@ def position(x, y, new=(), objects=(), pair=0, condition="object", **more):
 
 
 def write(path: Path, rows: list[dict]) -> Run:
-    """The finished run of ``rows``, one case each."""
-    how = ScanSettings()
+    """The finished scan of these positions, one case each."""
+    return written(path, "scan", ScanSettings(), SCHEMA, rows)
+
+
+def written(path: Path, study: str, how: Settings, schema: pa.Schema, rows: list[dict]) -> Run:
+    """A finished run of ``study`` with these rows, one case each; a row may bring the name of its ``case``."""
     data = Dataset("made", NAMES, 1, lambda i: None, fingerprint="made")
     who = SimpleNamespace(spec="zoo:one", fingerprint="one", names=NAMES)
-    run = Run.start(path, identity("scan", how.document(), who, data), SCHEMA, command=["scan"], versions={},
+    run = Run.start(path, identity(study, how.document(), who, data), schema, command=[study], versions={},
                     detector_settings={})  # fmt: skip
     for i, row in enumerate(rows):
-        run.add(Finished(Case(i, f"{row['pair']}/{i}"), [row]))
+        case = Case(i, row.get("case", f"{row.get('pair', 0)}/{i}"))
+        run.add(Finished(case, [{name: value for name, value in row.items() if name != "case"}]))
     run.note(cases=len(rows), view=how.document("view"))
     run.close()
     return Run.open(path)
