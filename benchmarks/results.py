@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data import load_data
+from misdetect.engine.indices import Indices
 from misdetect.engine.requests import Case
 from misdetect.engine.store import Run
 from misdetect.studies.detect import DetectStudy
@@ -79,7 +80,7 @@ def _part(run: Run, cases: list[Case], each: int, names: list[str], chance: np.r
         "mask": pa.nulls(n, pa.string()),
     }
     assert run._schema is not None
-    run._write_part(pa.table(columns, schema=run._schema), [case.index for case in cases], [])
+    run._write_part(pa.table(columns, schema=run._schema), Indices(case.index for case in cases), Indices())
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ import psutil
 import pyarrow as pa
 
 import misdetect as md
+from misdetect.engine.indices import Indices
 from misdetect.engine.requests import Case
 from misdetect.engine.store import Run
 from misdetect.studies.contract import keep_document
@@ -78,7 +79,7 @@ def _add(run: Run, rows: pa.Table, cases: list[Case], first: int) -> None:
     schema = run._schema
     assert schema is not None
     columns = [own[name] if name in own else table[name].combine_chunks() for name in schema.names]
-    run._write_part(pa.table(columns, schema=schema), [case.index + first for case in cases], [])
+    run._write_part(pa.table(columns, schema=schema), Indices(case.index + first for case in cases), Indices())
 
 
 class Server:

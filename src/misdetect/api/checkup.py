@@ -286,8 +286,8 @@ def _document(patient: _Patient, plan: Plan) -> Document:
         "studies": studies,
         "skipped": patient.skipped,
         "settings": {"minutes": patient.how.minutes, "limit": patient.how.limit, "plan": asdict(plan)},
-        "report": str(patient.out / REPORT),
-        "out": str(patient.out),
+        "report": address_of(patient.out / REPORT),
+        "out": address_of(patient.out),
     }
 
 

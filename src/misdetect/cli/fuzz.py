@@ -1,6 +1,5 @@
 """``misdetect fuzz``: a campaign of metamorphic object insertion with a budget (paper 4)."""
 
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -42,11 +41,11 @@ def show(console: Console, document: Document) -> None:
             f"{each['patches_failing']} of {each['patches']} patches do it too)",
             markup=False,
         )
-    pictures = [Path(path) for path in document.get("pictures", ())]
-    if images := [path for path in pictures if path.suffix == ".png"]:
-        console.print(f"Pictures: {images[0].parent} ({len(images)})", markup=False)
+    pictures = [str(path) for path in document.get("pictures", ())]
+    if images := [path for path in pictures if path.endswith(".png")]:
+        console.print(f"Pictures: {images[0].rpartition('/')[0]} ({len(images)})", markup=False)
     for path in pictures:
-        if path.suffix == ".md":
+        if path.endswith(".md"):
             console.print(f"The paper's tables: {path}", markup=False)
 
 

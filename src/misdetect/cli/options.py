@@ -16,6 +16,7 @@ from cyclopts import Group, Parameter
 from misdetect.api.run import Run
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.shell import Show, remarks, shell_options, watching, whole_number
+from misdetect.mirror import address_of
 from misdetect.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
@@ -126,7 +127,7 @@ def signed(
 def finish(run: Run, as_json: bool, show: Show, gates: Gates, pictures: int = 0) -> int:
     """Draw the figures of ``run``, say what a reader has to know, present its document, and return the exit code."""
     drawn = run.figures(pictures) if pictures and run.document["finished"] else []
-    document = {**run.document, "out": run.address, "pictures": [str(path) for path in drawn]}
+    document = {**run.document, "out": run.address, "pictures": [address_of(path) for path in drawn]}
     if run.outcome is not None:
         document |= run.outcome.document()
         remarks(run.outcome, document)

@@ -40,12 +40,17 @@ class Indices(Set[int]):
     def read(cls, written: list[Any]) -> "Indices":
         """What ``written`` said; a ``ValueError`` where that is no list of different whole numbers >= 0 and of pairs of
         them."""
-        pairs = [each if isinstance(each, list) else [each, each] for each in written]
-        if not all(len(pair) == 2 and 0 <= pair[0] <= pair[1] < 1 << 62 for pair in pairs):
+        pairs = [each for each in written if type(each) is list]
+        alone = [each for each in written if type(each) is not list] if pairs else written
+        if not set(map(type, chain(alone, *pairs))) <= {int} or not all(len(pair) == 2 for pair in pairs):
+            raise ValueError("no list of whole numbers and pairs of them")
+        try:
+            single, ranges = np.array(alone, np.int64), np.array(pairs, np.int64).reshape(-1, 2)
+        except OverflowError as error:
+            raise ValueError(str(error)) from None
+        bounds = np.concatenate([np.stack([single, single], axis=1), ranges]) + np.array([0, 1])
+        if (bounds < 0).any() or (bounds[:, 1] <= bounds[:, 0]).any():
             raise ValueError("no range of cases")
-        if not all(type(number) is int for number in chain.from_iterable(pairs)):
-            raise ValueError("no whole number")
-        bounds = np.array(pairs, np.int64).reshape(-1, 2) + np.array([0, 1])
         found = cls._of(_joined(bounds))
         if len(found) != int((bounds[:, 1] - bounds[:, 0]).sum()):
             raise ValueError("a case is listed twice")

@@ -458,14 +458,20 @@ class Run:
 
 
 def _table(finished: list[Finished], schema: pa.Schema) -> pa.Table:
-    rows: list[dict[str, Any]] = []
+    """The rows of cases as columns; what a study says of a column of the engine's own does not count."""
+    rows: list[Mapping[str, Any]] = []
+    own: dict[str, list[Any]] = {field.name: [] for field in _OWN_COLUMNS}
+    index, case, number, error, image = own.values()
     for item in finished:
-        own = {"case_index": item.case.index, "case": item.case.id}
-        if item.error is not None:
-            rows.append({**own, "row": 0, "error": item.error, "error_image": item.image})
-        else:
-            rows.extend({**row, **own, "row": i} for i, row in enumerate(item.rows))
-    return pa.Table.from_pylist(rows, schema=schema)
+        found = item.rows if item.error is None else [{}]
+        rows.extend(found)
+        index.extend([item.case.index] * len(found))
+        case.extend([item.case.id] * len(found))
+        number.extend(range(len(found)))
+        error.extend([item.error] * len(found))
+        image.extend([None if item.error is None else item.image] * len(found))
+    columns = [own[name] if name in own else [row.get(name) for row in rows] for name in schema.names]
+    return pa.table(columns, schema=schema)
 
 
 def _existing(path: Path, identity: Mapping[str, Any], repair: bool) -> Run | None:

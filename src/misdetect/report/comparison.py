@@ -100,7 +100,7 @@ def distinct_places(paths: Sequence[Path]) -> list[Path]:
     resolved = [Path(os.path.realpath(path)) for path in paths]  # also of links in a circle
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
-            raise BadData(f"{path} is given twice; compare needs different runs.")
+            raise BadData(f"{address_of(path)} is given twice; compare needs different runs.")
     return resolved
 
 
