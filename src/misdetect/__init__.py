@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from misdetect.detections import Detections, Truth
     from misdetect.detectors import load_detector
     from misdetect.errors import MisdetectError
+    from misdetect.open_names import OpenNames
 
 _WHERE = {
     "Detections": "misdetect.detections",
     "MisdetectError": "misdetect.errors",
+    "OpenNames": "misdetect.open_names",
     "Run": "misdetect.api",
     "Truth": "misdetect.detections",
     "assert_no_hallucination": "misdetect.api",
@@ -63,6 +65,7 @@ _WHERE = {
 __all__ = [
     "Detections",
     "MisdetectError",
+    "OpenNames",
     "Run",
     "Truth",
     "assert_no_hallucination",

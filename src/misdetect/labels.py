@@ -4,7 +4,7 @@ Names that are spelt alike are joined first; what is left over is joined where t
 by different names (``ALIASES``). What cannot be joined is listed, both ways, with the nearest names of the other side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from misdetect.boxes import Bools, Ints
 from misdetect.errors import BadSpec
+from misdetect.open_names import OpenNames
 
 ALIASES = (
     ("airplane", "aeroplane"),
@@ -65,14 +66,20 @@ def one_name(name: str) -> str:
 class Joined:
     """A detector's and a data set's classes, joined by name: ``to_data[label]`` of each of the detector's labels is the
     data's, ``to_detector[label]`` the reverse; -1 where the other has no such class. Where two classes have one name,
-    the first stands for it."""
+    the first stands for it. A detector with open names has every class of the data, by its exact name; ``words`` are
+    then the data's labels by the detector's, and ``to_data`` is empty."""
 
     to_data: Ints
     to_detector: Ints
+    words: Mapping[int, int] | None = None
 
     @classmethod
     def of(cls, detector_names: Sequence[str], data_names: Sequence[str], detector: str, data: str) -> "Joined":
         """As ``join_labels``, both ways."""
+        if isinstance(detector_names, OpenNames):
+            numbers = [detector_names.index(name) for name in data_names]
+            words = {number: label for label, number in enumerate(numbers)}
+            return cls(np.zeros(0, dtype=np.int64), np.array(numbers, dtype=np.int64), words)
         to_data = join_labels(detector_names, data_names, detector, data)
         to_detector = np.full(len(data_names), -1, dtype=np.int64)
         for label in range(len(to_data) - 1, -1, -1):
@@ -86,7 +93,18 @@ class Joined:
         try:
             return cls.of(detector_names, data_names, "the detector", "the data")
         except BadSpec:
-            return cls(*(np.full(len(names), -1, dtype=np.int64) for names in (detector_names, data_names)))
+            to_data, to_detector = (np.full(len(names), -1, dtype=np.int64) for names in (detector_names, data_names))
+            return cls(to_data, to_detector)
+
+    def in_data(self, labels: Ints) -> Ints:
+        """The data's label of each of the detector's ``labels`` ``[N]``, -1 where it has none."""
+        if self.words is None:
+            return self.to_data[labels]
+        return np.array([self.words.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+
+    def known(self, labels: Ints) -> Bools:
+        """Which of the detector's ``labels`` ``[N]`` are of classes that the data has."""
+        return self.in_data(labels) >= 0
 
 
 def join_labels(detector_names: Sequence[str], data_names: Sequence[str], detector: str, data: str) -> Ints:
@@ -129,6 +147,8 @@ def joining(detector_names: Sequence[str], data_names: Sequence[str]) -> dict[st
 
 def known_classes(detector_names: Sequence[str], data_names: Sequence[str]) -> Bools:
     """Which of the data's classes ``[len(data_names)]`` the detector has: objects of the others are counted nowhere."""
+    if isinstance(detector_names, OpenNames):
+        return np.ones(len(data_names), dtype=np.bool_)
     return Joined.loosely(data_names, detector_names).to_data >= 0
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from misdetect.detections import Detections
 from misdetect.detectors.python import check_detector
 from misdetect.errors import BadSpec
+from misdetect.open_names import fixed
 from misdetect.picture import Pixels
 from misdetect.protocols import Detector
 
@@ -21,7 +22,7 @@ class FunctionDetector:
     """``function(images)`` as a detector of classes ``names``."""
 
     def __init__(self, function: Callable[[Sequence[Pixels]], Any], names: Sequence[str]) -> None:
-        self.function, self.names = function, tuple(names)
+        self.function, self.names = function, fixed(names)
 
     def detect(self, images: Sequence[Pixels]) -> Sequence[Detections]:
         """What the function says."""

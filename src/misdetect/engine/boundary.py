@@ -16,6 +16,7 @@ from misdetect.candidates import Candidates
 from misdetect.detections import Detections, Said
 from misdetect.errors import BadArray, DetectorFailed, MisdetectError
 from misdetect.grid import boxes_on_grid, scores_on_grid
+from misdetect.open_names import OpenNames, numbered, words_of
 from misdetect.picture import Picture, Raw
 
 _TOLERANCE = 0.5
@@ -37,13 +38,21 @@ def check_batch(answers: object, count: int) -> Sequence[Any]:
     return answers  # type: ignore[return-value]
 
 
-def check_detections(answer: object, height: int, width: int, classes: int) -> tuple[Detections, int]:
+def classes_of(names: Sequence[str]) -> int | None:
+    """How many classes a detector with ``names`` has; ``None`` where they are open."""
+    return None if isinstance(names, OpenNames) else len(names)
+
+
+def check_detections(answer: object, height: int, width: int, classes: int | None) -> tuple[Detections, int]:
     """``answer`` as ``Detections`` on the grid, inside a ``height`` × ``width`` image, and how many boxes were cut to
-    it. What is only taken down (``Said``) stays as it is."""
+    it. What is only taken down (``Said``) stays as it is. ``classes`` as ``classes_of``: where names are open, labels
+    are words."""
     if isinstance(answer, Said):
         return answer, 0
     try:
-        found = Detections.of(answer)
+        found = Detections.of(numbered(answer) if classes is None else answer)
+        if classes is None:
+            words_of(found.labels)
         _check_masks(found, height, width)
     except BadArray as error:
         raise DetectorFailed(f"the detector returned invalid detections: {error}") from error
@@ -53,7 +62,7 @@ def check_detections(answer: object, height: int, width: int, classes: int) -> t
         ) from error
     if not len(found):
         return found, 0
-    if found.labels.max() >= classes:
+    if classes is not None and found.labels.max() >= classes:
         raise DetectorFailed(f"the detector returned label {found.labels.max()}, but has only {classes} names.")
     x0, y0, x1, y1 = found.boxes.T
     # only what lies beyond the edge: detectors that clip for themselves leave flat boxes on it
@@ -73,7 +82,7 @@ def on_grid(found: Detections, width: float = np.inf, height: float = np.inf) ->
     return found.instead(boxes=boxes_on_grid(clip(found.boxes, width, height)), scores=scores_on_grid(found.scores))
 
 
-def recalled(stored: Detections, picture: Picture, classes: int) -> Detections | None:
+def recalled(stored: Detections, picture: Picture, classes: int | None) -> Detections | None:
     """An answer from a file, if it could be the detector's: what is stored was checked before, and has not to be cut
     any more."""
     try:

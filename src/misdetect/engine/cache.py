@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from misdetect.detections import Detections, Said
 from misdetect.errors import BadData
 from misdetect.masks import Masks
 from misdetect.mirror import mirror_of
+from misdetect.open_names import is_word, number_of, words_of
 
 DEFAULT_BYTES = 1 << 30
 UNBOUNDED = 1 << 50
@@ -56,14 +58,15 @@ def encode(detections: Detections, key: str = "") -> bytes:
     n = len(detections)
     data = n.to_bytes(4, "little")
     data += detections.boxes.tobytes() + detections.scores.tobytes() + detections.labels.tobytes()
+    more: dict[str, Any] = {}
     if detections.masks is not None:
-        masks = {
-            "size": [detections.masks.height, detections.masks.width],
-            "counts": [detections.masks.rle(i)["counts"] for i in range(n)],
-        }
-        data += json.dumps(masks).encode()
+        more["size"] = [detections.masks.height, detections.masks.width]
+        more["counts"] = [detections.masks.rle(i)["counts"] for i in range(n)]
     elif isinstance(detections, Said):
-        data += json.dumps({"said": True}).encode()
+        more["said"] = True
+    if n and not isinstance(detections, Said) and is_word(detections.labels).all():
+        more["words"] = words_of(detections.labels)  # their numbers say nothing to a process that never heard them
+    data += json.dumps(more).encode() if more else b""
     return _checksum(data, key) + data
 
 
@@ -84,7 +87,10 @@ def decode(data: bytes, key: str = "") -> Detections:
         stored = json.loads(tail)
         if "said" in stored:
             return Said(columns[: 4 * n].reshape(n, 4), columns[4 * n :], labels)
-        masks = Masks([{"size": stored["size"], "counts": c} for c in stored["counts"]], *stored["size"])
+        if [number_of(word) for word in stored.get("words", ())] != (labels.tolist() if "words" in stored else []):
+            raise ValueError("an entry's words do not have its numbers")
+        if "size" in stored:
+            masks = Masks([{"size": stored["size"], "counts": c} for c in stored["counts"]], *stored["size"])
     return Detections(columns[: 4 * n].reshape(n, 4), columns[4 * n :], labels, masks)
 
 

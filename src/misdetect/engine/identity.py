@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from misdetect.open_names import OpenNames
 from misdetect.picture import digest
 from misdetect.protocols import Trainable
 
@@ -40,6 +41,7 @@ def identity(name: str, settings: Mapping[str, Any], detector: Any, data: Known)
             "spec": getattr(detector, "spec", None),
             "fingerprint": getattr(detector, "fingerprint", None) or known_by(detector),
             "names": list(detector.names),
+            **({"open_names": True} if isinstance(detector.names, OpenNames) else {}),
         },
         "data": {
             "spec": data.spec,
@@ -90,4 +92,4 @@ def _content(value: Any, depth: int) -> Any:
         return {str(key): _content(each, depth + 1) for key, each in value.items() if key != _MARK}
     if isinstance(value, (list, tuple)):
         return [_content(each, depth + 1) for each in value]
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, (Path, OpenNames)) else value

@@ -14,7 +14,14 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from misdetect.detections import Detections
-from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient, recalled
+from misdetect.engine.boundary import (
+    check_batch,
+    check_candidates,
+    check_detections,
+    check_gradient,
+    classes_of,
+    recalled,
+)
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
@@ -341,7 +348,7 @@ class Pump:
         known = {} if self.journal is None else self.journal.get(pictures)
         if self.cache is not None and self._fingerprint:
             known |= self.cache.get([key for key in pictures if key not in known])
-        classes = len(self.detector.names)
+        classes = classes_of(self.detector.names)
         checked = {key: recalled(told, pictures[key], classes) for key, told in known.items()}
         return {key: told for key, told in checked.items() if told is not None}
 
@@ -444,7 +451,8 @@ class Pump:
             return answer if isinstance(answer, MisdetectError) else DetectorFailed(f"the detector failed: {answer}")
         try:
             if isinstance(request, Detect):
-                detections, cut = check_detections(answer, image.shape[0], image.shape[1], len(self.detector.names))
+                classes = classes_of(self.detector.names)
+                detections, cut = check_detections(answer, image.shape[0], image.shape[1], classes)
                 counts["clipped"] += cut
                 return detections
             if isinstance(request, Trace):

@@ -23,11 +23,12 @@ from misdetect.engine import Outcome, Progress, joint_budget, run_study
 from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
-from misdetect.errors import BadData, BadSpec, MisdetectError, RunMismatch
+from misdetect.errors import BadData, BadSpec, LevelTooLow, MisdetectError, RunMismatch
 from misdetect.files import read_regular, write_atomically
 from misdetect.labels import joining
+from misdetect.open_names import OpenNames, names_in
 from misdetect.picture import digest
-from misdetect.protocols import Detector
+from misdetect.protocols import Detector, describe
 from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range
 from misdetect.spec import Spec
 from misdetect.studies.workforce import Workforce
@@ -131,7 +132,7 @@ class Kind:
     asks more once a run is finished, into a directory of its own inside the run's, where ``document`` finds it.
     ``asked(detector, settings)`` is what a run really asks, where that is not the detector alone. ``stored(spec, data,
     settings)``, of a study that needs no model: what stands for the detector where stored predictions are given, and
-    the settings that are left.
+    the settings that are left. ``open_names``: whether it can do without knowing a detector's classes beforehand.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Kind:
     after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
     asked: Callable[[Detector, Any], Detector] | None = None
     stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
+    open_names: bool = False
 
 
 def kind_of(study: str) -> Kind:
@@ -180,6 +182,11 @@ def run_kind(
     kind: Kind, detector: Detector, data: str | Dataset, settings: Running, out: Path
 ) -> tuple[Study, Outcome]:
     """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
+    if isinstance(detector.names, OpenNames) and not kind.open_names:
+        raise LevelTooLow(
+            f"{kind.name} needs a detector whose classes are known beforehand; those of {describe(detector)} are open: "
+            "use scan, explain or detect."
+        )
     detector, said = showing_faint(detector, settings.faint)
     settings = settings.settled(detector, out)
     spec = getattr(detector, "spec", None)
@@ -239,7 +246,7 @@ def document_of(run: Run) -> Document:
     found = kind_of(run.study).document(run)
     settings = own["settings"] | found.pop("settings", {})
     own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
-    own["joining"] = joining(identity["detector"]["names"], identity["data"]["names"])
+    own["joining"] = joining(names_in(identity["detector"]), identity["data"]["names"])
     return own | found
 
 

@@ -16,6 +16,7 @@ from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
 from misdetect.files import whole_file
 from misdetect.labels import join_labels
+from misdetect.open_names import OpenNames, fixed, names_in
 from misdetect.protocols import Detector
 from misdetect.studies.columns import box
 from misdetect.studies.contract import Document, Headline, Kind, Running
@@ -45,7 +46,7 @@ class DetectStudy:
     )
 
     def __init__(self, opened: Opened, names: Sequence[str]) -> None:
-        self._opened, self._names = opened, tuple(names)
+        self._opened, self._names = opened, fixed(names)
 
     @property
     def data(self) -> Dataset:
@@ -122,10 +123,10 @@ def numbers(document: Document) -> dict[str, Headline]:
 
 def rebuild(run: Run, data: Dataset) -> DetectStudy:
     """The study of ``run`` again."""
-    return DetectStudy(Opened(data), run.about["identity"]["detector"]["names"])
+    return DetectStudy(Opened(data), names_in(run.about["identity"]["detector"]))
 
 
-DETECT = Kind("detect", DetectSettings, prepare, document, ledger, sentences, numbers, rebuild)
+DETECT = Kind("detect", DetectSettings, prepare, document, ledger, sentences, numbers, rebuild, open_names=True)
 
 
 class CocoResults:
@@ -133,18 +134,22 @@ class CocoResults:
     each time, a few at a time, since there may be millions.
 
     Detections of classes that the data does not have are left out. Data without any classes gets the detector's labels,
-    counted from 1.
+    counted from 1; where its names are open, the words it said, sorted.
     """
 
     def __init__(self, run: Run, data: Dataset) -> None:
         self._run, self._data = run, data
         detector = run.about["identity"]["detector"]
-        to_data = join_labels(detector["names"], data.names, detector["spec"] or "the detector", data.spec)
+        counted = run.query("SELECT label, count(*) AS n FROM rows GROUP BY label").to_pylist()
+        names: Sequence[str] = names_in(detector)
+        if isinstance(names, OpenNames):  # by their exact text; without classes to join with, all that was said
+            said = sorted({row["label"] for row in counted if row["label"] is not None})
+            names = [name for name in said if name in data.names] if data.names else said
+        to_data = join_labels(names, data.names, detector["spec"] or "the detector", data.spec)
         self._category: dict[str, int] = {}
-        for number, (name, label) in enumerate(zip(detector["names"], to_data.tolist(), strict=True)):
+        for number, (name, label) in enumerate(zip(names, to_data.tolist(), strict=True)):
             if label >= 0 or not data.names:
                 self._category.setdefault(name, data.category_ids[label] if data.names else number + 1)
-        counted = run.query("SELECT label, count(*) AS n FROM rows GROUP BY label").to_pylist()
         self._length: int = sum(row["n"] for row in counted if row["label"] in self._category)
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.requests import Case
 from misdetect.labels import Joined
+from misdetect.open_names import fixed
 from misdetect.studies.contract import Running
 
 
@@ -19,7 +20,7 @@ class JoinedStudy:
     how: Running
 
     def __init__(self, opened: Opened, names: Sequence[str]) -> None:
-        self._opened, self.names = opened, tuple(names)
+        self._opened, self.names = opened, fixed(names)
 
     def __getstate__(self) -> dict[str, Any]:
         cached = {name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)}

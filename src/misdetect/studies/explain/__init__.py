@@ -12,6 +12,9 @@ from misdetect.studies.explain.document import document, ledger, numbers, senten
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.explain.study import ExplainStudy, asked, prepare, rebuild
 
-EXPLAIN = Kind("explain", ExplainSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, asked=asked)
+EXPLAIN = Kind(
+    "explain", ExplainSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, asked=asked,
+    open_names=True
+)  # fmt: skip
 
 __all__ = ["EXPLAIN", "ExplainSettings", "ExplainStudy"]

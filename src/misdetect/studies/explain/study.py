@@ -17,6 +17,7 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.boundary import on_grid
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
+from misdetect.open_names import names_in
 from misdetect.protocols import Detector, Traced, as_white_box, require
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.rows import SCHEMA, Seen, image_rows
@@ -45,7 +46,7 @@ class ExplainStudy(ImageStudy):
         truth, joined = sample.truth, self.joined
         labels = joined.to_detector[truth.labels] if self.data.names else np.full(len(truth), -1, dtype=np.int64)
         # detections of classes that the data does not have can be neither right nor wrong; without labels all count
-        known = joined.to_data[found.labels] >= 0 if self.data.names else np.ones(len(found), np.bool_)
+        known = joined.known(found.labels) if self.data.names else np.ones(len(found), np.bool_)
         seen = Seen(sample, truth, labels, self.names, self.data.names, found, known, inside)
         return image_rows(seen, how, sample.image if how.pixels and len(truth) else None)
 
@@ -73,4 +74,4 @@ def prepare(detector: Detector, opened: Opened, settings: ExplainSettings, askin
 
 def rebuild(run: Run, data: Dataset) -> ExplainStudy:
     """The study of ``run`` again."""
-    return ExplainStudy(Opened(data), run.about["identity"]["detector"]["names"], ExplainSettings.of(run.settings))
+    return ExplainStudy(Opened(data), names_in(run.about["identity"]["detector"]), ExplainSettings.of(run.settings))

@@ -36,7 +36,7 @@ class Judge:
 
     def detections(self, found: Detections) -> Iterator[dict[str, Any]]:
         """``object`` (the annotation that it finds) and ``right`` (``None``: cannot be told) of each detection."""
-        standing = standing_of(found, self.joined.to_data[found.labels] >= 0, self._annotations, self.least)
+        standing = standing_of(found, self.joined.known(found.labels), self._annotations, self.least)
         for row, right in zip(standing.object.tolist(), standing.right.tolist(), strict=True):
             yield {"object": self._id(row), "right": None if right == UNJUDGED else bool(right)}
 
@@ -53,7 +53,7 @@ class Judge:
             np.array([-1 if number is None else rows[number] for number in objects], dtype=np.int64),
             np.array([UNJUDGED if each is None else each for each in right], dtype=np.int8),
         )
-        known = self.joined.to_data[fates.found.labels] >= 0
+        known = self.joined.known(fates.found.labels)
         annotations = self._annotations
         own = fates.own | _on_parts(fates, pasted)
         after = standing_after(fates.found, known, own, annotations, clean, fates.partner, self.least)

@@ -17,7 +17,7 @@ from misdetect.studies.scan.study import ScanStudy
 
 SCAN = Kind(
     "scan", ScanSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True,
-    after=take_apart
+    after=take_apart, open_names=True
 )  # fmt: skip
 
 __all__ = ["SCAN", "ScanSettings", "ScanStudy"]

@@ -7,8 +7,9 @@ is described as far as it goes.
 from typing import Any
 
 from misdetect.engine.store import Run
-from misdetect.labels import Joined
+from misdetect.labels import known_classes
 from misdetect.metrics.bootstrap import REPEATS
+from misdetect.open_names import names_in
 from misdetect.studies.contract import Headline
 from misdetect.studies.scan import interference, phenomena
 from misdetect.studies.scan.adaptive import uncertainty
@@ -50,8 +51,8 @@ def document(run: Run) -> dict[str, Any]:
 
 def common_classes(run: Run) -> bool:
     """Whether the detector has any class of the data."""
-    detector, data = (run.about["identity"][key]["names"] for key in ("detector", "data"))
-    return bool((Joined.loosely(detector, data).to_data >= 0).any())
+    detector, data = run.about["identity"]["detector"], run.about["identity"]["data"]["names"]
+    return bool(known_classes(names_in(detector), data).any())
 
 
 def _notes(found: dict[str, Any], how: ScanSettings, common: bool) -> list[str]:

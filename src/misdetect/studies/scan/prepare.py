@@ -10,6 +10,7 @@ from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.errors import BadData
+from misdetect.open_names import names_in
 from misdetect.protocols import Detector, Traced, require
 from misdetect.studies.scan.adaptive import AdaptiveScan
 from misdetect.studies.scan.backgrounds import with_detections
@@ -75,7 +76,7 @@ def draw_pairs(detector: Detector, data: Dataset, settings: ScanSettings, asking
 def rebuild(run: Run, data: Dataset) -> ScanStudy:
     """The study of ``run`` again."""
     found = [Transplant.of(each) for each in run.settings["transplants"]]
-    return _study(Opened(data), found, run.about["identity"]["detector"]["names"], settings_of(run))
+    return _study(Opened(data), found, names_in(run.about["identity"]["detector"]), settings_of(run))
 
 
 def _study(opened: Opened, found: Sequence[Transplant], names: Sequence[str], how: ScanSettings) -> ScanStudy:

@@ -110,9 +110,7 @@ class ScanStudy(JoinedStudy):
             cutout = cut(source, pair.truth, data.names, data=data.spec)
             label = int(self.joined.to_detector[source.truth.labels[pair.truth]])
             truth = background.truth
-            judge = Judge(
-                Annotations.of(truth, self.joined.to_detector), np.asarray(truth.ids), self.joined.to_data >= 0
-            )
+            judge = Judge(Annotations.of(truth, self.joined.to_detector), np.asarray(truth.ids), self.joined.known)
             positions = transplant.grid(self.how.step)
             self._open[number] = OpenPair(number, background, cutout, label, positions, judge)
             while len(self._open) > _OPEN:

@@ -5,6 +5,7 @@ annotations once, and each change gets its effect and its harm from ``metrics/ha
 are not judged: what there is to see on T, the background's annotations do not say.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,16 +26,16 @@ from misdetect.metrics.transplant import KEPT, Boxes, Comparison
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Knows the ``truth`` of a background (``ids`` ``[T]`` of its annotations), and which of the detector's classes
-    the data has (``known``)."""
+    """Knows the ``truth`` of a background (``ids`` ``[T]`` of its annotations), and which of the detector's labels
+    are of classes that the data has (``known``)."""
 
     truth: Annotations
     ids: Ints
-    known: Bools
+    known: Callable[[Ints], Bools]
 
     def clean(self, before: Boxes) -> Standing:
         """The standing of the original detections."""
-        return standing_of(before, self.known[before.labels], self.truth)
+        return standing_of(before, self.known(before.labels), self.truth)
 
     def judge(self, compared: Comparison, clean: Standing) -> "Verdict":
         """What the changes at a position mean, given the standing of the originals."""
@@ -46,7 +47,7 @@ class Judge:
         fresh = np.flatnonzero(compared.new & ~compared.own & ~continuing)
         verdict = Verdict.nothing(len(compared.before), len(after))
         if changed.size or fresh.size:
-            now = standing_after(after, self.known[after.labels], compared.on_parts, self.truth, clean, what.partner)
+            now = standing_after(after, self.known(after.labels), compared.on_parts, self.truth, clean, what.partner)
             outcomes = [what.outcome[i] for i in changed.tolist()]
             verdict.effect[changed], verdict.harm[changed] = effects_of(
                 outcomes, clean.right[changed], now.at(what.partner[changed]), what.coverage[changed]
