@@ -8,7 +8,7 @@ CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: checkup test test-all test-cpus lint bench lock locked licences clean
+.PHONY: checkup test test-all test-cpus lint bench papers lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -33,6 +33,10 @@ lint: $(READY)
 
 bench: $(READY)
 	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+# The five papers, claim by claim: runs what is missing (hours; ARGS=--quick: minutes) and writes docs/papers.md.
+papers: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m papers $(ARGS)
 
 # tidecv asks for a second OpenCV that would overwrite the headless one, so it comes without its dependencies.
 $(READY): pyproject.toml constraints.txt Makefile
