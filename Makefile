@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 # Hundreds of tests start processes of their own: without bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test suite test-all test-cpus lint bench lock locked licences clean
+.PHONY: checkup test suite test-all test-cpus lint bench papers lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -39,6 +39,10 @@ lint: $(READY)
 
 bench: $(READY)
 	for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+# The five papers, claim by claim: runs what is missing (hours; ARGS=--quick: minutes) and writes docs/papers.md.
+papers: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m papers $(ARGS)
 
 # tidecv asks for a second OpenCV that would overwrite the headless one, so it comes without its dependencies.
 $(READY): pyproject.toml constraints.txt Makefile

@@ -146,9 +146,8 @@ class Costs:
 
 def simulated(workers: int, seconds: float, costs: Costs) -> Any:
     """A backend of ``workers`` that take ``seconds`` for a case."""
-    from misdetect.engine.conversation import Conversation, Seat
-
     from misdetect.engine.backend import Asking
+    from misdetect.engine.conversation import Conversation, Seat
 
     class Sleeper(Seat):
         """A worker that sleeps; ``due`` is when it has something to say."""

@@ -1,0 +1,227 @@
+"""The papers' figures with our numbers, in their axes: PNG and PDF under docs/images/papers.
+
+Charts are drawn from the result files, by what ``report/`` draws them with for a single run. Only the heat maps need
+the run directory; where it is gone, the files that are there stay.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cv2
+import matplotlib.image
+import numpy as np
+from matplotlib.figure import Figure
+
+import misdetect as md
+from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.report import attack_figures, charts, explain_figures, verify_figures
+from misdetect.studies.explain.rows import TIDE_TYPES
+from papers.catalogue import ROOT, Catalogue, Paper
+from papers.runs import Places
+from papers.tables import known
+from papers.verdicts import Results
+
+DOCS = ROOT / "docs"
+FOLDER = "images/papers"
+_WIDEST = 1100
+_MAPPED = ("yolox", "yolox-nano")
+_TITLES = {"no_occlusion": "No-Occ", "affected": "affected"}
+Drawn = Iterator[tuple[str, str, Callable[[], Figure | None]]]
+
+
+def draw(catalogue: Catalogue, results: Results, places: Places) -> None:
+    """Draw every figure that the results are enough for."""
+    for paper in catalogue.papers:
+        for name, _, make in _figures(paper, catalogue, results, places):
+            figure = make()
+            if figure is not None:
+                for kind in ("png", "pdf"):
+                    charts.save(DOCS / FOLDER / f"{name}.{kind}", figure)
+
+
+def listed(catalogue: Catalogue, results: Results, places: Places) -> dict[int, list[tuple[str, str]]]:
+    """The figures that are there, by paper: file without its ending, relative to docs/, and caption."""
+    return {
+        paper.number: [
+            (f"{FOLDER}/{name}", caption)
+            for name, caption, _ in _figures(paper, catalogue, results, places)
+            if (DOCS / FOLDER / f"{name}.png").exists()
+        ]
+        for paper in catalogue.papers
+    }
+
+
+def _figures(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    """Name, caption and what draws it, of every figure of ``paper``."""
+    made = {1: _transplanting, 2: _parts, 3: _mechanisms, 4: _insertion, 5: _attacks}[paper.number]
+    yield from made(paper, catalogue, results, places)
+
+
+def _transplanting(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    scans = list(known(paper, "scan", catalogue, results))
+    if scans:
+        yield "1-table-1", "Table I: positions affected, over τ", lambda: _table_one(paper, scans)
+    for name in _MAPPED:
+        if (found := results.of("scan", name)) is not None:
+            called = catalogue.subjects[name].called
+            out = places.run(catalogue.question("scan", name, found["size"]))
+            caption = (
+                f"{called}: S over the positions of the most affected pair, with the object and with its null control"
+            )
+            yield f"1-maps-{name}", caption, lambda out=out: _heat_maps(out)
+
+
+def _table_one(paper: Paper, scans: list[tuple[str, str, Mapping[str, Any]]]) -> Figure:
+    taus = paper.printed["tau"]
+    across = range(len(taus))
+    figure = charts.new(3.1 * len(scans), 5.6)
+    grid = figure.subplots(2, len(scans), sharey="row", squeeze=False)
+    for row, key in enumerate(("affected", "no_occlusion")):
+        for axes, (_, called, document) in zip(grid[row], scans, strict=True):
+            lines = {
+                "paper": paper.printed[key],
+                "object": [document[key][tau] for tau in taus],
+                "null control": [document["null_control"][key][tau] for tau in taus],
+            }
+            for i, (name, values) in enumerate(lines.items()):
+                ys = [np.nan if value is None else value for value in values]
+                axes.plot(across, ys, marker="o", markersize=3, color=charts.SERIES[i], label=name)
+                known_ends = document["intervals"]
+                ends = {"object": known_ends[key], "null control": known_ends["null_control"][key]}.get(name)
+                if ends is not None:
+                    low, high = ([(ends[tau] or (np.nan, np.nan))[end] for tau in taus] for end in (0, 1))
+                    axes.fill_between(across, low, high, color=charts.SERIES[i], alpha=0.18, linewidth=0)
+            axes.set_xticks(across, [f"{float(tau):g}" for tau in taus])
+            axes.set_ylim(0, 100)
+            charts.plain(axes, f"{called}: {_TITLES[key]}")
+    for axes in grid[1]:
+        axes.set_xlabel("τ", fontsize=8)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("% of positions", fontsize=8)
+    grid[0, 0].legend(fontsize=7.5, frameon=False)
+    return figure
+
+
+def _heat_maps(out: Path) -> Figure | None:
+    if not (out / "run.json").exists():
+        return None
+    drawn = [path for path in md.open(out).figures(1) if path.name.endswith("maps.png")]
+    return _picture(drawn[0]) if drawn else None
+
+
+def _picture(path: Path) -> Figure:
+    """A figure that shows a picture, no wider than need be, and nothing else."""
+    image = (255 * matplotlib.image.imread(path)[:, :, :3]).astype(np.uint8)
+    scale = min(1.0, _WIDEST / image.shape[1])
+    image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    figure = charts.new(image.shape[1] / 110, image.shape[0] / 110)
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(image, interpolation="none")
+    axes.axis("off")
+    return figure
+
+
+def _parts(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    found = {called: document for _, called, document in known(paper, "parts", catalogue, results)}
+    if not found:
+        return
+    first = next(iter(found.values()))
+    states = {name: part["states"] for name, part in first["by_part"].items()}
+    yield "2-figure-3", "Fig. 3: states of parts (drawn bicycles)", lambda: verify_figures.states(states)
+    means = {name: part["box"] for name, part in first["prior"]["by_part"].items()}
+    yield "2-figure-4", "Fig. 4: mean position and size of the parts", lambda: _prior(means)
+    ap = {called: {"AP": {n: part["AP"] for n, part in each["by_part"].items()}} for called, each in found.items()}
+    yield "2-figure-5", "Fig. 5: AP of each part", lambda: verify_figures.ap_bars(ap)
+    careful = {f"{called}, .5": each for _, called, each in known(paper, "careful", catalogue, results)}
+    both = {name: {**each, "score": each["settings"]["score"]} for name, each in (found | careful).items()}
+    caption = "Fig. 6: recall of missing parts over IoU, at .05 and at .5"
+    yield "2-figure-6", caption, lambda: verify_figures.missing_recall(both)
+
+
+def _prior(means: Mapping[str, Any]) -> Figure:
+    figure = verify_figures.prior(means, np.zeros((0, 4)), [])
+    figure.delaxes(figure.axes[1])  # there the boxes of one run are shown
+    figure.set_size_inches(5.2, 5)
+    return figure
+
+
+def _mechanisms(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    for name, called, document in known(paper, "explain", catalogue, results):
+        if document["missed"]:
+            whole = _named(document, name, catalogue)
+            yield f"3-figure-3-{name}", f"Fig. 3: {called}", lambda whole=whole: explain_figures.three_panels(whole)
+
+
+def _named(document: Mapping[str, Any], subject: str, catalogue: Catalogue) -> dict[str, Any]:
+    """``document`` with what captions say of detector and data."""
+    known_as = catalogue.subjects[subject]
+    photos = "66 COCO photos" if known_as.needs_fixtures else known_as.data
+    named = {**document, "detector": known_as.called, "data": photos}
+    for key, order in (("mechanisms", MECHANISMS), ("tide", TIDE_TYPES)):  # as the paper has them, not by the alphabet
+        if key in named and set(named[key]) <= {*order, "unknown"}:
+            named[key] = {name: named[key][name] for name in (*order, "unknown") if name in named[key]}
+    return named
+
+
+def _insertion(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    campaigns = known(paper, "guided", catalogue, results)
+    found = {called: document["relocation"]["progress"] for _, called, document in campaigns}
+    if found:
+        yield "4-figure-8", "Fig. 8: how far failing objects could be moved towards the centroid", lambda: _moved(found)
+
+
+def _moved(found: Mapping[str, Mapping[str, int]]) -> Figure:
+    bins = list(dict.fromkeys(name for each in found.values() for name in each))
+    figure = charts.new(8, 3.4)
+    axes = figure.subplots()
+    wide = 0.8 / len(found)
+    for i, (called, each) in enumerate(found.items()):
+        total = sum(each.values())
+        heights = [100 * each.get(name, 0) / max(total, 1) for name in bins]
+        starts = [place + i * wide - 0.4 for place in range(len(bins))]
+        axes.bar(starts, heights, width=wide, align="edge", color=charts.SERIES[i], label=f"{called} ({total})")
+    axes.set_xticks(range(len(bins)), bins)
+    axes.set_xlabel("% of the way to the centroid", fontsize=8)
+    axes.set_ylabel("% of the relocated objects", fontsize=8)
+    charts.plain(axes)
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def _attacks(paper: Paper, catalogue: Catalogue, results: Results, places: Places) -> Drawn:
+    found = {name: (called, document) for name, called, document in known(paper, "attack", catalogue, results)}
+    if not found:
+        return
+    yield "5-figure-2", "Fig. 2: AP50 clean and under attack, standard and robust", lambda: _figure_two(found)
+    yield "5-figure-6", "Fig. 6: Classification-Ablative Validation", lambda: _figure_six(found)
+    numbers = {"ssd": 5, "faster-rcnn": 7, "yolox": 8, "deformable-detr": 9}
+    for family, number in numbers.items():
+        for name in (family, f"{family}-robust"):
+            if name in found:
+                called, document = found[name]
+                whole = _named(document, name, catalogue)
+                caption = f"Fig. {number}: Detection Confusion Matrices of {called}"
+                yield f"5-figure-{number}-{name}", caption, lambda whole=whole: attack_figures.matrices(whole)
+
+
+def _figure_two(found: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
+    values = {}
+    for called, document in found.values():
+        entries = {"clean": document["clean"], **{name: document["attacks"][name] for name in ("noise", "cls", "loc")}}
+        values[called.replace(" ", "\n", 1)] = {n: (e["AP50"], e["intervals"].get("AP50")) for n, e in entries.items()}
+    return charts.grouped_bars(values, "AP50 clean, under noise and under PGD-20 (eps 8)", "AP50")
+
+
+def _figure_six(found: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
+    values: dict[str, dict[str, charts.Value]] = {}
+    for called, document in found.values():
+        for loss in ("cls", "loc"):
+            parts = document["clsaval"][loss]
+            shown = {name: parts[name] for name in ("vanilla", *attack_figures.ABLATED, "first") if name in parts}
+            values[f"{called},\n{loss}"] = {n: (part["AP50"], part["intervals"]["AP50"]) for n, part in shown.items()}
+    figure = charts.grouped_bars(values, "AP50 with parts taken from the clean image", "AP50")
+    for label in figure.axes[0].get_xticklabels():
+        label.set_rotation(30)
+    return figure
