@@ -173,6 +173,13 @@ def test_metadata_that_makes_no_sense_is_not_there(tmp_path, key, text):
         load_detector(f"{tmp_path}/n.onnx")
 
 
+def test_a_size_that_the_stride_does_not_divide_is_refused(tmp_path):
+    save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, "h", "w"), metadata=ULTRALYTICS)
+    with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
+        load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=100x64")
+    assert load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=128x64").settings["preprocess"]["width"] == 128
+
+
 def test_names_without_end_are_refused(tmp_path):
     metadata = ULTRALYTICS | {"names": str(["a" * 20] * 100_000)}
     save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, HEIGHT, WIDTH), metadata=metadata)

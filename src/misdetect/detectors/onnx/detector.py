@@ -243,6 +243,11 @@ def _preprocess(spec: Spec, preset: str, file: OnnxFile) -> Preprocess:
     spec.take("layout", "", choices=get_args(Layout))
     layout = file_layout(file, spec)
     size = _size(spec, *file_sides(file, layout), file.metadata.size)
+    stride = file.metadata.stride or 1
+    if size and any(side % stride for side in size) and None in file.shape[1:]:
+        raise BadSpec(
+            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {size[0]}x{size[1]}."
+        )
     missing = [name for name in ("resize", "colour", "scale") if name not in stated]
     missing += ["pad"] if str(stated.get("resize", "")).startswith("letterbox") and "pad" not in stated else []
     missing += ["layout"] if not layout else []
