@@ -173,6 +173,13 @@ def test_metadata_that_makes_no_sense_is_not_there(tmp_path, key, text):
         load_detector(f"{tmp_path}/n.onnx")
 
 
+def test_a_size_that_the_stride_does_not_divide_is_refused(tmp_path):
+    save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, "h", "w"), metadata=ULTRALYTICS)
+    with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
+        load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=100x64")
+    assert load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=128x64").settings["preprocess"]["width"] == 128
+
+
 def test_names_without_end_are_refused(tmp_path):
     metadata = ULTRALYTICS | {"names": str(["a" * 20] * 100_000)}
     save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, HEIGHT, WIDTH), metadata=metadata)
@@ -288,6 +295,10 @@ class Net(torch.nn.Module):
             boxes = torch.cat([cells * stride + y[:, :2] * 0, stride * (1 + y[:, 2:4].sigmoid())], 1)
             heads.append(torch.cat([boxes, y[:, 4:].sigmoid()], 1).flatten(2))
         joined = torch.cat(heads, 2)
+        if self.layout == "apart":
+            half = joined[:, 2:4] / 2
+            corners = torch.cat([joined[:, :2] - half, joined[:, :2] + half], 1)
+            return corners.transpose(1, 2), joined[:, 4:]
         if self.layout == "shares":
             size = torch.tensor([x.shape[3], x.shape[2]] * 2 + [1] * len(NAMES)).float()
             return joined / size[None, :, None]
@@ -306,7 +317,7 @@ def export(path, layout):
             opset_version=17,
             dynamo=False,
             input_names=["images"],
-            output_names=["output0"],
+            output_names=["boxes", "scores"] if layout == "apart" else ["output0"],
             dynamic_axes=axes if layout == "dynamic" else None,
         )
     model = onnx.load(path)
@@ -323,7 +334,7 @@ def plain(tmp_path_factory):
     return load_detector(f"{path},score=0.6")
 
 
-@pytest.mark.parametrize("layout", ["nhwc", "shares", "transposed", "dynamic"])
+@pytest.mark.parametrize("layout", ["nhwc", "shares", "transposed", "dynamic", "apart"])
 def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layout):
     export(tmp_path / "m.onnx", layout)
     detector = load_detector(f"{tmp_path}/m.onnx,score=0.6")
@@ -340,7 +351,7 @@ def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layo
     assert load_detector(f"{tmp_path}/m.onnx,score=0.6").fingerprint == detector.fingerprint
 
 
-@pytest.mark.parametrize("layout", ["shares", "transposed"])
+@pytest.mark.parametrize("layout", ["shares", "transposed", "apart"])
 def test_a_white_box_reads_the_same_layouts(tmp_path, layout):
     export(tmp_path / "m.onnx", layout)
     closed, white = (

@@ -338,7 +338,8 @@ def _preset(seen: Seen, decoder: str) -> tuple[Finding, ...]:
         return (Finding("preset", "rtdetr", False, why),)
     if own:
         return (Finding("preset", own, False, f"usual for decoder={decoder}", implied=True),)
-    return (Finding("preset", "ultralytics", False, "the most common one"),)
+    why = "the most common one" if seen.batched else "torchvision's graphs take RGB in 0..1 and do the rest themselves"
+    return (Finding("preset", "ultralytics", False, why),)
 
 
 def _other_number(seen: Seen, shown: str) -> str:

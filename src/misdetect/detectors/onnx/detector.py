@@ -93,6 +93,7 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
     file_layout(file, spec)  # complain of an input that is no image
     preprocess = preprocess_of(spec, preset, file.shape, file.image.dtype, file.metadata.size)
+    _refuse_between_strides(spec, file, preprocess)
     limits = limits_of(spec, kind.nms)
     outputs = tuple(entry.name for entry in file.outputs)
     frame = Frame(
@@ -161,3 +162,11 @@ def _refuse_task(spec: Spec, file: OnnxFile) -> None:
     task = file.metadata.task
     if task and task != "detect":
         raise BadSpec(f"{spec.text!r}: the file says of itself that it is for the task {task!r}, not for detection.")
+
+
+def _refuse_between_strides(spec: Spec, file: OnnxFile, preprocess: Preprocess) -> None:
+    stride, size = file.metadata.stride or 1, (preprocess.width, preprocess.height)
+    if any(side % stride for side in size) and None in file.shape[1:]:
+        raise BadSpec(
+            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {size[0]}x{size[1]}."
+        )
