@@ -27,7 +27,8 @@ says what is counted instead ("queries"); 0 in all: nobody knows."""
 
 _COUNTED = ("queries", "cached", "shared", "retried", "requests", "clipped")
 """What a sitting tells of itself. ``requests`` are an endpoint's, with its retries and that for class names."""
-_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", "onnxruntime", "torch", "torchvision", "transformers")
+_RUNTIMES = ("onnxruntime", "ai-edge-litert", "openvino", "tensorflow", "torch", "torchvision", "transformers")
+_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", *_RUNTIMES)
 """What results can depend on."""
 
 
