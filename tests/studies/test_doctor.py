@@ -118,6 +118,17 @@ def test_a_wrong_option_is_named_first_with_the_spec_that_is_right(tmp_path, nam
     assert repaired > 0.9
 
 
+@pytest.mark.heavy
+def test_a_wrong_option_of_another_runtime_is_named_too(tmp_path):
+    openvino = pytest.importorskip("openvino")
+    spec = channels(tmp_path / "cells.onnx").replace("onnx:", "openvino:").replace("cells.onnx", "cells.xml")
+    openvino.save_model(openvino.Core().read_model(tmp_path / "cells.onnx"), tmp_path / "cells.xml")
+    document, finding = first(f"{spec},colour=bgr", pictures())
+    assert finding is not None, document["tried"][:3]
+    assert finding["kind"] == "channels"
+    assert finding["fix"] == f"{spec},colour=rgb"
+
+
 @pytest.mark.parametrize("graph", [channels, finished])
 def test_a_graph_with_the_right_options_gives_no_finding(tmp_path, graph):
     document, _ = first(graph(tmp_path / "cells.onnx"), pictures())

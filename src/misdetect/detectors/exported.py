@@ -108,7 +108,7 @@ class Network(Protocol):
     classes: int | None
 
     def run(self, tensor: Array) -> list[Array]:
-        """Its outputs for a batch of images."""
+        """Its outputs for a batch of images; they need not outlive the next call."""
         ...
 
 

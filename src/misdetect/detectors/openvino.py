@@ -13,6 +13,8 @@ from misdetect.spec import Spec
 
 _DTYPES = {"f32": "float32", "f16": "float16", "u8": "uint8"}
 _HEAD = 512
+LIMITS = {"NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+"""One image after the other, in the same floats on every CPU: some would compute in bfloat16."""
 
 
 class OpenVinoNetwork:
@@ -37,9 +39,9 @@ class OpenVinoNetwork:
         self.outputs = tuple(_name(output) for output in compiled.outputs)
 
     def run(self, tensor: Array) -> list[Array]:
-        """The graph's outputs for a batch; copies, since OpenVINO writes the next ones into the same memory."""
+        """The graph's outputs for a batch, in memory into which the next ones are written."""
         self._request.infer([tensor], share_inputs=True)
-        return [output.data.copy() for output in self._request.output_tensors]
+        return [output.data for output in self._request.output_tensors]
 
 
 def load_openvino(spec: Spec) -> NetworkDetector:
@@ -65,7 +67,7 @@ def _compile(path: Path, weights: Path, threads: int) -> Any:
     except ImportError as error:
         raise MissingExtra.named("openvino:", "openvino") from error
     core = openvino.Core()
-    limits = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    limits = LIMITS | {"INFERENCE_NUM_THREADS": threads}
     try:
         return core.compile_model(core.read_model(path, weights), "CPU", limits)
     except Exception as error:  # OpenVINO raises bare RuntimeErrors, whose last line says why

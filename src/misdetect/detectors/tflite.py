@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
@@ -24,6 +25,7 @@ _POST_PROCESS = b"TFLite_Detection_PostProcess"
 _ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 """What that operator returns, in its order: boxes y0, x0, y1, x1 as shares of the image; labels from 0, without the
 background; scores; how many of them count."""
+_CV_TYPES = {"uint8": cv2.CV_8U, "int8": cv2.CV_8S}
 _MARK = b"TFL3"
 _LIMIT = 4 << 20
 _MEMBERS = 100
@@ -99,18 +101,16 @@ class Affine(NamedTuple):
 
     def quantise(self, values: Array, kind: str) -> Array:
         """``values`` as they are stored in a tensor of ``kind``; those out of its range at the end of it."""
-        limits = np.iinfo(kind)
-        stored = values * np.float32(1 / self.scale)
-        stored += self.zero
-        np.rint(stored, out=stored)
-        np.clip(stored, limits.min, limits.max, out=stored)
-        result: Array = stored.astype(kind)
+        flat = values.reshape(1, -1)
+        stored = cv2.addWeighted(
+            flat, 1 / self.scale, flat, 0, self.zero, dtype=_CV_TYPES[kind]
+        )  # one pass, saturating
+        result: Array = stored.reshape(values.shape)
         return result
 
     def floats(self, stored: Array) -> Array:
         """What ``stored`` stands for, float32."""
-        result = stored.astype(np.float32)
-        result -= self.zero
+        result: Array = np.subtract(stored, np.float32(self.zero), dtype=np.float32)
         result *= np.float32(self.scale)
         return result
 

@@ -3,7 +3,8 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", "onnxruntime", "torch", "torchvision", "transformers")
+_RUNTIMES = ("onnxruntime", "ai-edge-litert", "openvino", "tensorflow", "torch", "torchvision", "transformers")
+_PACKAGES = ("misdetect", "numpy", "opencv-python-headless", *_RUNTIMES)
 
 
 def versions() -> dict[str, str]:

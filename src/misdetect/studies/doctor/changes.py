@@ -1,5 +1,5 @@
 """What could be wrong with what a detector is *sent*, and how to make up for it: an edit of the picture, or, where the
-wiring is misdetect's own (``onnx:``), another option of the spec.
+wiring is misdetect's own (networks in files), another option of the spec.
 
 A change costs questions, so there are few; what could be wrong with the answers is in ``readings`` and costs none.
 """
@@ -111,8 +111,8 @@ _TUNING = ("half", "double", "mirror")
 
 def changes_for(bench: Bench, square: bool) -> list[Change]:
     """What can be changed of what ``bench`` is sent; ``square``: so are all pictures."""
-    if bench.spec is not None and bench.spec.startswith("onnx:") and "preprocess" in bench.settings:
-        return [change for change in _of_onnx(bench) if bench.loads(change.options)]
+    if bench.spec is not None and "preprocess" in bench.settings:
+        return [change for change in _of_file(bench) if bench.loads(change.options)]
     return [
         Change(name, kind, change, fix, edit=name, tunes=name in _TUNING)
         for name, (kind, change, fix) in _EDITS.items()
@@ -145,8 +145,8 @@ def _is(own: dict[str, Any], options: Options) -> bool:
     return all(same)
 
 
-def _of_onnx(bench: Bench) -> Iterator[Change]:
-    """The options of an ``onnx:`` spec, turned one group at a time."""
+def _of_file(bench: Bench) -> Iterator[Change]:
+    """The options of the spec of a network in a file, turned one group at a time."""
     assert bench.spec is not None
     settings, spec = bench.settings, Spec.parse(bench.spec)
     own = settings["preprocess"]
