@@ -13,6 +13,7 @@ from explain_runs import write
 from page_parts import Page
 
 import misdetect as md
+from misdetect.data.memory import from_pairs
 from misdetect.report import page as pages
 from misdetect.report.album import Album
 from misdetect.report.figures import save_png
@@ -173,3 +174,28 @@ def test_figures_and_pictures_have_their_share_of_a_page(explained, tmp_path, mo
     explained.report(tmp_path / "b.html")
     pages.run_page(explained, tmp_path / "c.html", 0)
     assert rooms == [pages.PICTURES, 100_000 - rows, 0]
+
+
+def test_figures_are_on_the_page_of_a_finished_run_whose_photos_are_there(tmp_path):
+    """Those that it does not have as charts; with ``most`` 0 none is drawn."""
+    image = np.zeros((40, 60, 3), np.uint8)
+    data = from_pairs([(image, {"boxes": [[0, 0, 20, 20]], "labels": [0]})], ["cup", "bowl"])
+    answer = ([[0, 0, 20, 20]], [0.75], [1])
+    detector = md.load_detector(lambda images: [answer] * len(images), names=["cup", "bowl"])
+    run = md.confusion(detector, data, out=tmp_path / "run")
+    shown = embedded(pages.run_page(run, tmp_path / "a.html", 1).read_text())
+    assert [name for _, name, _, _ in shown] == [pages._CAPTIONS["confusions"], pages._CAPTIONS["confusion-iou"]]
+    assert embedded(pages.run_page(run, tmp_path / "b.html", 0).read_text()) == []
+    document = {**run.document, "finished": False}
+    unfinished = SimpleNamespace(
+        directory=run.directory, document=document, data=data, sentences=[], figures=run.figures
+    )
+    assert embedded(pages.run_page(unfinished, tmp_path / "c.html", 1).read_text()) == []
+
+
+def test_a_figure_that_jpeg_hardly_makes_smaller_stays_as_it_is(tmp_path):
+    image = (85 * np.random.default_rng(0).integers(0, 4, (120, 200, 1))).astype(np.uint8).repeat(3, axis=2)
+    path = save_png(tmp_path / "a.png", image)
+    photo = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 88])[1]
+    assert 0.5 < len(photo) / path.stat().st_size < 1, "noise of four shades"
+    assert embedded(pages.figures([path], set(), [10**9]))[0][2:] == ("png", path.read_bytes())

@@ -114,15 +114,32 @@ def test_files_are_named_by_their_pair_and_three_maps_stand_in_a_row(run):
     assert (height, width) == (2 * (one + 6), 3 * (SIDE + 6)), "six maps"
 
 
-def test_the_views_of_a_wrong_detection_have_what_it_is_taken_for():
-    """Only the first of repeated pictures is shown; without a label the box has the first colour."""
-    grey = Raw(np.full((SIDE, SIDE, 3), 60, np.uint8))
+@pytest.mark.parametrize("by", [1, 2])
+def test_the_views_of_a_wrong_detection_have_what_it_is_taken_for(by, monkeypatch):
+    """Only the first of repeated pictures is shown; without a label the box has the first colour. A small picture is
+    shown twice as large."""
+    said, drawn = [], figures.with_boxes
+    monkeypatch.setattr(figures, "with_boxes", lambda *given: said.append(given[2]) or drawn(*given))
+    grey = Raw(np.full((SIDE // by, SIDE // by, 3), 60, np.uint8))
     asked = [("as it is", 0, grey), ("noise", 0, grey), ("noise", 1, grey), ("alone", 0, grey)]
     views = {"as it is": {"label": "bed", "score": 0.75}, "noise": {"label": None, "score": None},
              "alone": {"label": "vase", "score": 0.5}}  # fmt: skip
     apart = SimpleNamespace(pictures=lambda wrong: asked, scan=SimpleNamespace(names=NAMES))
-    shown = scan.interference_strip(apart, SimpleNamespace(box=(100, 150, 180, 220)), views)
+    box = tuple(side / by for side in (100, 150, 180, 220))
+    shown = scan.interference_strip(apart, SimpleNamespace(box=box), views)
+    assert said == [["bed 0.75"], ["nothing"], ["vase 0.50"]]
     assert shown.shape == (TOP + SIDE + 6, 3 * (SIDE + 6), 3)
     for i, label in enumerate((NAMES.index("bed"), 0, NAMES.index("vase"))):
         part = shown[TOP:, i * (SIDE + 6) : i * (SIDE + 6) + SIDE]
         assert tuple(part[200, 100]) == tuple(part[220, 140]) == tuple(part[190, 180]) == figures.colour(label)
+
+
+def test_boxes_on_a_small_picture_are_enlarged_with_it():
+    grey = Raw(np.full((SIDE // 2, SIDE // 2, 3), 60, np.uint8))
+    kept, lost = thing("cup", (100, 50, 140, 90), outcome="kept"), thing("bed", (10, 120, 60, 160), outcome="lost")
+    shown = scan._detected(grey, [thing("vase", (20, 30, 60, 70))], NAMES, "t", [kept, lost])[TOP:]
+    assert shown.shape == (SIDE, SIDE, 3)
+    assert tuple(shown[100, 40]) == tuple(shown[140, 80]) == figures.colour(NAMES.index("vase"))
+    assert tuple(shown[150, 200]) == tuple(shown[180, 240]) == tuple(figures.KEPT)
+    dashes = (shown[320, 20:121] == figures.colour(NAMES.index("bed"))).all(axis=1)
+    assert 40 < dashes.sum() < 101

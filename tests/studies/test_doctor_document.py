@@ -15,13 +15,14 @@ POOLED = 67 / 101
 
 
 class Swapped:
-    """Says what it is told of pictures that it knows, y before x; of others nothing. One image it cannot look at."""
+    """Says of pictures that it knows where cup and bowl are, y before x and several ``times`` over; of others nothing.
+    The images that are ``broken`` it cannot look at."""
 
     names = NAMES
 
-    def __init__(self, data, broken=()):
+    def __init__(self, data, broken=(), times=1, sides=(1, 0, 3, 2)):
         self.known = {sample.image.tobytes(): sample.id for sample in data}
-        self.broken = broken
+        self.broken, self.times, self.sides = broken, times, list(sides)
 
     def detect(self, images):
         found = []
@@ -29,8 +30,8 @@ class Swapped:
             name = self.known.get(image.tobytes())
             if name in self.broken:
                 raise RuntimeError("cannot look at this one")
-            boxes = BOXES[:2, [1, 0, 3, 2]] if name else np.zeros((0, 4))
-            found.append((boxes, np.full(len(boxes), 0.9), np.arange(len(boxes))))
+            boxes = np.repeat(BOXES[:2, self.sides] if name else np.zeros((0, 4)), self.times, axis=0)
+            found.append((boxes, np.full(len(boxes), 0.9), np.arange(len(boxes)) // self.times))
         return found
 
 
@@ -99,3 +100,26 @@ def test_an_image_that_fails_is_left_out_and_one_that_always_fails_is_said():
     (only,) = none["findings"]
     assert only["change"].startswith("the detector fails on every image: ")
     assert "cannot look at this one" in only["change"]
+
+
+def test_where_no_change_helps_its_ap_is_told_and_what_else_is_odd():
+    data = pictures()
+    document = md.doctor(Swapped(data, sides=range(4)), data, images=IMAGES, cache=False).document
+    (odd,) = document["findings"]
+    assert (odd["kind"], odd["after"]) == ("constant", None), "all pictures have the same boxes here"
+    assert odd["before"] == document["before"] == pytest.approx(POOLED)
+    first = document["tried"][0]
+    assert (first["change"], first["kind"]) == ("as it is", "none")
+    assert first["before"] == first["after"] == pytest.approx(POOLED)
+
+
+@pytest.mark.parametrize(("margin", "kinds"), [(0.05, ["boxes", "suppression"]), (0.2, ["boxes"])])
+def test_the_largest_gain_comes_first_and_suppression_must_gain_three_times_the_margin(margin, kinds):
+    """Each object three times, all as sure: of the first n detections a third is right, so that nearly two thirds of
+    the AP are lost."""
+    data = pictures()
+    found = md.doctor(Swapped(data, times=3), data, images=IMAGES, cache=False, margin=margin).document["findings"]
+    assert [each["kind"] for each in found] == kinds
+    gains = [each["after"] - each["before"] for each in found]
+    assert gains[0] == pytest.approx(POOLED)
+    assert all(0.2 < gain < 0.6 for gain in gains[1:])

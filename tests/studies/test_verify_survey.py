@@ -66,7 +66,10 @@ def test_donors_are_a_few_other_images_spread_over_the_data(count):
     [
         (made(), "toys has no images."),
         (made(Truth.empty()), "toys: it has no states of parts; verify needs"),
-        (made(parts(None), Truth.empty(), parts(("intact",) * 3)), "toys: 1 of 3 images have no states of parts"),
+        (
+            made(*[parts(None)] * 2, Truth.empty(), parts(("intact",) * 3)),
+            "toys: 2 of 4 images have no states of parts",
+        ),
         (
             made(parts(("a", "b", "b")), parts(("c", "d", "e")), parts(("f", "intact", "absent"))),
             r"7 of 9 parts have a state .* \(2 'b', 1 'a', 1 'c', 1 'd', 1 'e', …\); name it",
