@@ -20,6 +20,7 @@ from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec
 from misdetect.files import open_regular
+from misdetect.mirror import mirror_of
 
 MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 20, 60, 4000
 """Of one failure: how many tags, characters of a tag, characters of the note."""
@@ -90,6 +91,8 @@ def append_note(run: Run, row: Mapping[str, Any], note: Note) -> None:
         file.write(("" if whole else "\n").encode() + line.encode(errors="replace"))  # a crash may leave half a line
         file.flush()
         os.fsync(file.fileno())
+    if (mirror := mirror_of(notes_file(run))) is not None:
+        mirror.publish(notes_file(run), notes_file(run).read_bytes())
 
 
 def with_note(row: Mapping[str, Any], notes: Mapping[str, Note]) -> dict[str, Any]:
