@@ -4,9 +4,8 @@
     python examples/ocr.py signs                     # draws rooms with signs on the walls, as COCO
     misdetect scan --detector python:examples/ocr.py:Reader --data coco:signs/instances.json --out run
 
-Nobody can list the words beforehand, so the reader's names are open: it returns words for labels. An object that is
-moved over the wall covers no letter of a sign that is elsewhere; the scan shows which words are lost or read
-differently all the same.
+Nobody can list the words beforehand, so the reader's names are open: it returns words for labels. The scan shows where
+an object makes it lose a word or read another, and how much of the word the object covers there.
 """
 
 import logging

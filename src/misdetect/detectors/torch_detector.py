@@ -156,8 +156,9 @@ class TorchDetector(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of weights, names and settings: what a cached prediction depends on."""
-        return digest(type(self).__name__, weights_digest(self.module), self.names, sorted(self.settings.items()))
+        """A hash of weights, names and settings: what a cached prediction depends on, as it does not on the batch."""
+        settings = sorted(item for item in self.settings.items() if item[0] != "batch")
+        return digest(type(self).__name__, weights_digest(self.module), self.names, settings)
 
     @property
     def device(self) -> torch.device:

@@ -29,6 +29,7 @@ from misdetect.detectors.hf.losses import (
 from misdetect.detectors.hf.trace import FAMILIES, Family, Watch, choose, corners, encoder_candidates, scores_of
 from misdetect.detectors.names import read_names
 from misdetect.detectors.torch_detector import TorchDetector
+from misdetect.detectors.where import Where
 from misdetect.errors import BadArray, BadSpec, DetectorFailed
 from misdetect.picture import digest
 from misdetect.spec import Spec
@@ -218,15 +219,15 @@ def thaw(module: nn.Module) -> nn.Module:
 
 
 def load_hf(spec: Spec) -> HfDetector:
-    """``hf:PATH-OR-ID``, options ``score``, ``max``, ``topk``, ``size``, ``names`` and ``batch``, see ``wrap``."""
+    """``hf:PATH-OR-ID``, options ``score``, ``max``, ``topk``, ``size`` and ``names``, see ``wrap``; and ``where``."""
     score, most, top_k = spec.take("score", 0.05), spec.take("max", 100), spec.take("topk", 0)
-    size, names, batch = spec.take("size", ""), spec.take("names", ""), spec.take("batch", 1)
+    size, names, where = spec.take("size", ""), spec.take("names", ""), Where.take(spec)
     spec.finish()
     folder = find_folder(spec)
     family, config = read_configuration(folder)
     prepare = read_input(folder, default_input(family.fixed))
     module = read_module(folder, family, config)
-    return wrap(
+    found = wrap(
         module.eval(),
         read_names(names, spec.text) if names else None,
         score=score,
@@ -234,6 +235,6 @@ def load_hf(spec: Spec) -> HfDetector:
         top_k=top_k or None,
         size=size or None,
         prepare=prepare,
-        batch_size=batch,
         spec=spec.text,
     )
+    return where.put(found)

@@ -19,6 +19,7 @@ from misdetect.detectors.torchvision.detector import TorchvisionDetector
 from misdetect.detectors.torchvision.ops import load
 from misdetect.detectors.torchvision.rcnn import RCNNDetector
 from misdetect.detectors.weights import fit_weights, read_weights
+from misdetect.detectors.where import Where
 from misdetect.errors import BadSpec, BadWeights
 from misdetect.spec import Spec
 
@@ -103,12 +104,10 @@ def load_torchvision(spec: Spec) -> TorchvisionDetector:
             f"{spec.text!r} names no weights: add weights=FILE (a state dict), weights=hub (torchvision's published "
             "ones) or weights=random (an untrained model)."
         )
-    listed, classes, device = spec.take("names", ""), spec.take("classes", 0), spec.take("device", "cpu")
-    batch_size, sizes = spec.take("batch", 1), {k: spec.take(k, 0) for k in ("min_size", "max_size")}
+    listed, classes, where = spec.take("names", ""), spec.take("classes", 0), Where.take(spec)
+    sizes = {k: spec.take(k, 0) for k in ("min_size", "max_size")}
     settings = {key: spec.take(key, 0.0) for key in _SETTINGS if key in spec.options}
     spec.finish()
-    if batch_size < 1:
-        raise BadSpec(f"{spec.text!r}: batch={batch_size} should be at least 1.")
 
     published = package.models.get_model_weights(name)
     path = None if source == "random" else _hub_file(published) if source == "hub" else Path(source)
@@ -123,7 +122,7 @@ def load_torchvision(spec: Spec) -> TorchvisionDetector:
             ancient = name in _WITHOUT_EPSILON and path.name == Path(published.COCO_V1.url).name
             _freeze_norms(module, 0.0 if ancient else None)
         fit_weights(module, _renamed(weights, module), path)
-    return wrap(_placed(module, device, spec), names, spec=spec.text, batch_size=batch_size, **settings)
+    return where.put(wrap(module, names, spec=spec.text, batch_size=1, **settings))
 
 
 # Names and columns.
@@ -244,10 +243,3 @@ def _freeze_norms(module: nn.Module, epsilon: float | None) -> None:
             if isinstance(child, nn.BatchNorm2d):
                 eps = child.eps if epsilon is None else epsilon
                 setattr(part, name, FrozenBatchNorm2d(child.num_features, eps=eps))
-
-
-def _placed(module: nn.Module, device: str, spec: Spec) -> nn.Module:
-    try:
-        return module.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
-        raise BadSpec(f"{spec.text!r}: device={device} cannot be used: {str(error).splitlines()[0]}.") from None

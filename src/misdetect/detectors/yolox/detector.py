@@ -21,6 +21,7 @@ from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.selection import Dense, Selection
 from misdetect.detectors.torch_detector import TorchDetector, as_array
 from misdetect.detectors.weights import fit_weights, read_weights
+from misdetect.detectors.where import Where
 from misdetect.detectors.yolox.loss import Answers, Losses, Objects, SimOTA, l1_of, losses_of, simota
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Cells, Raw, Shape
 from misdetect.errors import BadArray, BadSpec, BadWeights
@@ -145,16 +146,16 @@ def load_yolox(spec: Spec) -> YoloxDetector:
         raise BadSpec(f"{spec.text!r}: names={named} has {len(names)} names, the checkpoint has {classes} classes.")
     score, nms_above, cap = spec.take("score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
     targets = spec.take("targets", "hard", choices=("hard", "iou"))
-    batch = spec.take("batch", 1)
+    where = Where.take(spec)
     spec.finish()
     for name, value, fits in (("score", score, 0 <= score <= 1), ("nms", nms_above, nms_above >= 0)):
         if not fits:
             raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")
-    if cap < 1 or batch < 1:
-        raise BadSpec(f"{spec.text!r}: max= and batch= should be at least 1.")
+    if cap < 1:
+        raise BadSpec(f"{spec.text!r}: max= should be at least 1.")
     module = YOLOX(classes, shape)
     fit_weights(module, weights, path)
-    return YoloxDetector(
+    found = YoloxDetector(
         module.eval().to(memory_format=torch.channels_last),  # type: ignore[call-overload]
         names,
         size=size,
@@ -163,7 +164,6 @@ def load_yolox(spec: Spec) -> YoloxDetector:
         cap=cap,
         targets=targets,
         spec=spec.text,
-        batch_size=batch,
         settings={
             "variant": variant,
             "depth": shape.depth,
@@ -171,6 +171,7 @@ def load_yolox(spec: Spec) -> YoloxDetector:
             "depthwise": shape.depthwise,
         },
     )
+    return where.put(found, size)
 
 
 def shape_of(weights: Mapping[str, Tensor], where: object) -> tuple[Shape, int]:

@@ -88,17 +88,17 @@ def checked_weights(name: str, folder: Path = FOLDER) -> Path:
 
 
 def load_zoo(spec: Spec) -> "TorchDetector":
-    """The detector of ``zoo:NAME[,score=…][,weights=FILE][,batch=…]``; ``weights`` are those of another training of it,
-    ``batch`` how many images are computed together."""
+    """The detector of ``zoo:NAME[,score=…][,weights=FILE]``; ``weights`` are those of another training of it. Where
+    it computes: see ``where``."""
     name = spec.target
     if name not in ZOO:
         raise BadSpec(f"{spec.text!r}: there is no {name!r} in the zoo (there are {', '.join(ZOO)}).")
-    own, score, batch = spec.take("weights", ""), spec.take("score", -1.0), spec.take("batch", BATCH)
+    from misdetect.detectors.where import Where
+
+    own, score, where = spec.take("weights", ""), spec.take("score", -1.0), Where.take(spec, BATCH)
     if not own and "weights" in spec.options:
         raise BadSpec(f"{spec.text!r}: weights= should name a file.")
     spec.finish()
-    if batch < 1:
-        raise BadSpec(f"{spec.text!r}: batch={batch} should be at least 1.")
     if "score" in spec.options and not 0 <= score <= 1:
         raise BadSpec(f"{spec.text!r}: score={score:g} should be between 0 and 1.")
     shipped = manifest().get(name)
@@ -116,8 +116,7 @@ def load_zoo(spec: Spec) -> "TorchDetector":
         entry.family, names, data=entry.data, spec=spec.text, score=score if "score" in spec.options else None
     )
     detector.load(path)
-    detector.batch_size = batch
-    return detector
+    return where.put(detector, side=128)
 
 
 def class_names(name: str) -> tuple[str, ...]:
