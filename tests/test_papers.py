@@ -200,11 +200,10 @@ def test_a_changed_result_changes_the_verdict_on_the_page(tmp_path):
     assert page(CATALOGUE, results, listed(CATALOGUE, results, PLACES)) != PAGE
 
 
-def test_photos_that_are_not_there_are_said_and_nothing_is_run(tmp_path):
+def test_photos_that_are_not_there_are_said_and_nothing_is_run(tmp_path, capsys):
     places = Places(tmp_path / "runs", tmp_path / "results", tmp_path / "nowhere")
-    assert run_missing(CATALOGUE, "quick", places, ["scan-yolox-nano"]) == [
-        f"scan-yolox-nano: {tmp_path / 'nowhere'} is not there"
-    ]
+    assert run_missing(CATALOGUE, "quick", places, ["scan-yolox-nano"]) == []
+    assert capsys.readouterr().out == f"scan-yolox-nano: not run, {tmp_path / 'nowhere'} is not there\n"
     assert not (tmp_path / "runs").exists()
 
 

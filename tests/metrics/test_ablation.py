@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mechanism_oracles import NETWORKS, network
 
 from misdetect.errors import BadArray
+from misdetect.grid import scores_on_grid
 from misdetect.metrics.ablation import ABLATIONS, ablate, factored, identified_by
 
 shares = st.integers(0, 20).map(lambda n: n / 20)
@@ -118,6 +119,17 @@ def test_the_first_stage_of_a_real_one_gives_its_proposals():
     found = ablate(inside, inside, "vanilla", stage=1).detections
     assert np.allclose(found.boxes, inside.proposals[inside.kept.candidate], atol=1e-3)
     assert found.scores.tolist() == inside.select().scores.tolist()
+
+
+def test_scores_on_the_grid_are_still_the_product_of_their_factors():
+    """A study sees scores, objectness and class scores rounded, each by itself: the product is off by 1.5 steps."""
+    generator = np.random.default_rng(0)
+    objectness, classes = generator.random(4000), generator.random((4000, 3))
+    scores = objectness[:, None] * classes
+    boxes, places = [(0, 0, 1, 1)] * 4000, list(range(4000))
+    told = {"objectness": scores_on_grid(objectness), "classes": scores_on_grid(classes)}
+    assert factored(naive.candidates(places, boxes, scores_on_grid(scores), [(0, 0)], **told))
+    assert not factored(naive.candidates(places, boxes, np.clip(scores + 5e-4, 0, 1), [(0, 0)], **told))
 
 
 def test_what_a_family_does_not_have_is_refused():

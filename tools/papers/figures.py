@@ -4,6 +4,7 @@ Charts are drawn from the result files, by what ``report/`` draws them with for 
 the run directory; where it is gone, the files that are there stay.
 """
 
+import io
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import cv2
 import matplotlib.image
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 import misdetect as md
+from misdetect.files import write_atomically
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.report import attack_figures, charts, explain_figures, verify_figures
 from misdetect.studies.explain.rows import TIDE_TYPES
@@ -24,7 +27,7 @@ from papers.verdicts import Results
 
 DOCS = ROOT / "docs"
 FOLDER = "images/papers"
-_WIDEST = 1100
+_WIDEST, _SHOWN, _COLOURS = 1100, 1500, 96
 _MAPPED = ("yolox", "yolox-nano")
 _TITLES = {"no_occlusion": "No-Occ", "affected": "affected"}
 Drawn = Iterator[tuple[str, str, Callable[[], Figure | None]]]
@@ -36,8 +39,18 @@ def draw(catalogue: Catalogue, results: Results, places: Places) -> None:
         for name, _, make in _figures(paper, catalogue, results, places):
             figure = make()
             if figure is not None:
-                for kind in ("png", "pdf"):
-                    charts.save(DOCS / FOLDER / f"{name}.{kind}", figure)
+                charts.save(DOCS / FOLDER / f"{name}.pdf", figure)
+                _narrow(charts.save(DOCS / FOLDER / f"{name}.png", figure))
+
+
+def _narrow(path: Path) -> None:
+    """Make the PNG at ``path`` small: no wider than a page shows, few colours. The PDF beside it has every digit."""
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    image.thumbnail((_SHOWN, 2 * _SHOWN))
+    stream = io.BytesIO()
+    image.quantize(_COLOURS).save(stream, "png", optimize=True)
+    write_atomically(path, stream.getvalue())
 
 
 def listed(catalogue: Catalogue, results: Results, places: Places) -> dict[int, list[tuple[str, str]]]:
@@ -158,7 +171,7 @@ def _named(document: Mapping[str, Any], subject: str, catalogue: Catalogue) -> d
     """``document`` with what captions say of detector and data."""
     known_as = catalogue.subjects[subject]
     photos = "66 COCO photos" if known_as.needs_fixtures else known_as.data
-    named = {**document, "detector": known_as.called, "data": photos}
+    named = {**document, "detector": known_as.called.partition(",")[0], "data": photos}
     for key, order in (("mechanisms", MECHANISMS), ("tide", TIDE_TYPES)):  # as the paper has them, not by the alphabet
         if key in named and set(named[key]) <= {*order, "unknown"}:
             named[key] = {name: named[key][name] for name in (*order, "unknown") if name in named[key]}
@@ -173,7 +186,7 @@ def _insertion(paper: Paper, catalogue: Catalogue, results: Results, places: Pla
 
 
 def _moved(found: Mapping[str, Mapping[str, int]]) -> Figure:
-    bins = list(dict.fromkeys(name for each in found.values() for name in each))
+    bins = sorted({name for each in found.values() for name in each}, key=lambda name: int(name.partition("-")[0]))
     figure = charts.new(8, 3.4)
     axes = figure.subplots()
     wide = 0.8 / len(found)
@@ -195,7 +208,11 @@ def _attacks(paper: Paper, catalogue: Catalogue, results: Results, places: Place
     if not found:
         return
     yield "5-figure-2", "Fig. 2: AP50 clean and under attack, standard and robust", lambda: _figure_two(found)
-    yield "5-figure-6", "Fig. 6: Classification-Ablative Validation", lambda: _figure_six(found)
+    for kind in ("standard", "robust"):
+        own = {name: each for name, each in found.items() if name.endswith("-robust") == (kind == "robust")}
+        if own:
+            caption = f"Fig. 6: Classification-Ablative Validation, {kind} detectors"
+            yield f"5-figure-6-{kind}", caption, lambda own=own: _figure_six(own)
     numbers = {"ssd": 5, "faster-rcnn": 7, "yolox": 8, "deformable-detr": 9}
     for family, number in numbers.items():
         for name in (family, f"{family}-robust"):
@@ -220,8 +237,7 @@ def _figure_six(found: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
         for loss in ("cls", "loc"):
             parts = document["clsaval"][loss]
             shown = {name: parts[name] for name in ("vanilla", *attack_figures.ABLATED, "first") if name in parts}
-            values[f"{called},\n{loss}"] = {n: (part["AP50"], part["intervals"]["AP50"]) for n, part in shown.items()}
-    figure = charts.grouped_bars(values, "AP50 with parts taken from the clean image", "AP50")
-    for label in figure.axes[0].get_xticklabels():
-        label.set_rotation(30)
-    return figure
+            values[f"{called},\n{loss}".replace(" ", "\n", 1)] = {
+                n: (part["AP50"], part["intervals"]["AP50"]) for n, part in shown.items()
+            }
+    return charts.grouped_bars(values, "AP50 with parts taken from the clean image", "AP50")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from papers.catalogue import Catalogue, Claim, Paper
+from papers.catalogue import Catalogue, Claim, Paper, query_name
 from papers.tables import markdown_table, tables
 from papers.verdicts import (
     CONFIRMED,
@@ -40,7 +40,9 @@ happen on up to 1 − .05^(1/n) of them. Over its subjects a claim is confirmed 
 say so and none says the opposite; where they disagree it is not clear, and the counts tell. *Beside* it stands
 the same number with what the paper did not have: for papers 1 and 4 what is left after the null control,
 flicker and harmless changes; for paper 2 another score threshold, or the prior; for paper 3 TIDE's types of the
-same misses; for paper 5 the ladder of ever stronger attacks.
+same misses; for paper 5 the ladder of ever stronger attacks
+([attack.md](attack.md#is-the-attack-strong-enough)): where it is broken, what a detector keeps is not held in
+its favour.
 
 Sizes: a run is `quick` (minutes in all, wide intervals) or `full`; each line says which. `make papers` runs
 what is missing in full size, `make papers ARGS=--quick` in quick size, and both write this page again.
@@ -57,6 +59,8 @@ def page(catalogue: Catalogue, results: Results, figures: Mapping[int, Sequence[
     """The page; ``figures`` are the files (relative to docs/) and their captions, by paper."""
     judged = {claim.id: judge(claim, results) for claim in (*catalogue.claims(), *catalogue.findings)}
     parts = ["# The five papers, claim by claim", _WAY, *_summary(catalogue, results, judged), _READ]
+    rows = [[each.called, f"`{each.detector}`", f"`{each.data}`"] for each in catalogue.subjects.values()]
+    parts.append(markdown_table([["subject", "DETECTOR", "DATA"], *rows]))
     parts.append("## What is new, by subject")
     for claim in catalogue.findings:
         parts += _claim(claim, catalogue, results, judged[claim.id])
@@ -93,7 +97,8 @@ def _summary(catalogue: Catalogue, results: Results, judged: Mapping[str, Sequen
     split = [claim for claim in claims if {CONFIRMED, REFUTED} <= {each.verdict for each in judged[claim.id]}]
     gone = [claim for claim in stand if beside_of(claim, judged[claim.id]) == REFUTED]
     yield f"**Stand:** {_links(stand)}."
-    yield f"**Do not stand:** {_links(fall)}."
+    yield "**Do not stand:**"
+    yield "\n".join(f"- {_links([claim])} {claim.claim}" for claim in fall) or "none"
     yield f"**Hold of some subjects and not of others:** {_links(split)}."
     yield f"**Stand, but not beside it** (after the control, or at another score, the same is refuted): {_links(gone)}."
     yield "**New**, in none of the papers:"
@@ -177,7 +182,7 @@ def _claim(claim: Claim, catalogue: Catalogue, results: Results, judged: Sequenc
 
 
 def _reads(numbers: Mapping[str, Mapping[str, Any]]) -> str:
-    said = dict.fromkeys(f"`{spec.get('key') or spec['query']}` of {spec['run']}" for spec in numbers.values())
+    said = dict.fromkeys(f"`{spec.get('key') or query_name(spec)}` of {spec['run']}" for spec in numbers.values())
     return ", ".join(said)
 
 

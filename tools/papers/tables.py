@@ -32,13 +32,10 @@ def _transplanting(paper: Paper, catalogue: Catalogue, results: Results) -> Iter
     for key, name in _ROWS.items():
         rows.append([f"**{name}**", "paper", *(f"{value}" for value in paper.printed[key])])
         for _, called, document in known(paper, "scan", catalogue, results):
-            values = [f"{_one(document[key], t)} / {_one(document['null_control'][key], t)}" for t in taus]
+            control = document["null_control"]
+            values = [f"{_percent(document[key][tau])} / {_percent(control[key][tau])}" for tau in taus]
             rows.append(["", called, *values])
     yield f"**Table I**, object / null control.\n\n{markdown_table(rows)}"
-
-
-def _one(values: Mapping[str, float | None], tau: str) -> str:
-    return "–" if values[tau] is None else f"{values[tau]:.1f}"
 
 
 def _parts(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:
@@ -61,16 +58,22 @@ def _three(said: Mapping[str, Any]) -> str:
 
 
 def _mechanisms(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:
-    names = list(paper.printed["faster-rcnn"])
+    names = [*paper.printed["faster-rcnn"], "unknown"]
     rows = [["% of the misses", "objects", "missed", *names, "TIDE: Miss, Cls, Loc, Both"]]
     for name, printed in paper.printed.items():
-        rows.append([f"paper, {catalogue.subjects[name].called}", "–", "–", *(f"{printed[n]:.1f}" for n in names), "–"])
+        rows.append(
+            [f"paper, {catalogue.subjects[name].called}", "–", "–", *(_percent(printed.get(n)) for n in names), "–"]
+        )
     for _, called, document in known(paper, "explain", catalogue, results):
         missed, found = max(document["missed"], 1), document["mechanisms"]
-        shares = [f"{100 * found.get(name, 0) / missed:.1f}" for name in names]
+        shares = [_percent(100 * found.get(name, 0) / missed) for name in names]
         types = ", ".join(f"{100 * document['tide'][name] / missed:.1f}" for name in ("Miss", "Cls", "Loc", "Both"))
         rows.append([called, document["objects"], document["missed"], *shares, types])
     yield f"**Fig. 3 as a table.**\n\n{markdown_table(rows)}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 def _insertion(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:
@@ -85,7 +88,7 @@ def _insertion(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator
         one, three, four = (document["tables"][number] for number in ("1", "3", "4"))
         ours = [one[name] for name in ("synthetic_images", "detected_objects", "images_causing_failures")]
         first.append([called, *ours, document["flicker"], document["attributable"], document["harm"]["harmful"]])
-        natural = ["–" if four[name] is None else f"{four[name]:.1f}" for name in ("inserted", "relocated")]
+        natural = [_percent(four[name]) for name in ("inserted", "relocated")]
         third.append([called, three["inserted"], three["relocated"], three["relocated_unique"], *natural])
     yield markdown_table(first)
     yield markdown_table(third)

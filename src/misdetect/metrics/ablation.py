@@ -15,6 +15,7 @@ from misdetect.boxes import Bools, Floats, Ints
 from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.detections import Detections
 from misdetect.errors import BadArray
+from misdetect.grid import SCORE_STEPS
 
 Ablation = Literal["vanilla", "r_idx", "r_all", "r_obj", "r_conf"]
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)
@@ -23,6 +24,8 @@ By = Literal["pair", "candidate"]
 that the reliable run kept. ``candidate``: proposal, grid cell or query, which speaks for its own best class."""
 _BY_CLASS = ("SSD",)
 """Families whose identity is a pair in the paper."""
+_ROUNDED = 2 / SCORE_STEPS
+"""How far a score on the grid may be from the product of two factors on the grid: three halves of a step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +98,7 @@ def factored(candidates: Candidates) -> bool:
     objectness, classes = candidates.objectness, candidates.class_scores
     if objectness is None or classes is None:
         return False
-    return bool(np.allclose(candidates.scores, objectness[:, None] * classes, atol=1e-4))
+    return bool(np.allclose(candidates.scores, objectness[:, None] * classes, atol=_ROUNDED))
 
 
 def _once(pairs: Pairs) -> Pairs:
