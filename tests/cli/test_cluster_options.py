@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-OPTIONS = ("--detector", "glassbox:perfect,data=rooms:val", "--data", "rooms:val", "--limit", "2")
+OPTIONS = ("--detector", "zoo:ssd", "--data", "rooms:val", "--limit", "2")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_images_travel_to_where_their_path_is_not_seen(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path / "home")
         how = {"cache": False, "cluster": f"ray:{nodes.address}"}
         one = md.detect("zoo:ssd", "folder:photos", cache=False)
-        monkeypatch.setattr("os.getcwd", lambda: str(tmp_path / "elsewhere"))
+        monkeypatch.setattr("misdetect.engine.cluster._home", lambda: str(tmp_path / "elsewhere"))
         with pytest.raises(BadCluster, match=r"node .* --ship-data sends the images there"):
             md.detect("zoo:ssd", "folder:photos", **how)
         sent = md.detect("zoo:ssd", "folder:photos", ship_data=True, **how)

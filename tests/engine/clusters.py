@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -16,15 +17,27 @@ SMALL = {"num_cpus": 1, "object_store_memory": 100 << 20}
 
 
 @contextlib.contextmanager
+def signals_given_back():
+    """Ray takes SIGTERM for itself when it starts nodes."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def two_nodes(**second):
     """A cluster of a head and another node with one CPU each; ``second`` are arguments for the other."""
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False})
+    with signals_given_back():
+        cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False})
     try:
-        cluster.other = cluster.add_node(**SMALL, **second)
-        cluster.wait_for_nodes()
+        with signals_given_back():
+            cluster.other = cluster.add_node(**SMALL, **second)
+            cluster.wait_for_nodes()
         yield cluster
     finally:
         ray.shutdown()

@@ -9,19 +9,20 @@ from misdetect.engine.backend import Asking, Cluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
 
-from clusters import ray_processes, until  # noqa: E402 - what it sets is for Ray
+from clusters import ray_processes, signals_given_back, until  # noqa: E402 - what it sets is for Ray
 
 
 @pytest.fixture
 def one_node():
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=100 << 20,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
+    with signals_given_back():
+        ray.init(
+            address="local",
+            num_cpus=2,
+            object_store_memory=100 << 20,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
     yield
     ray.shutdown()
     assert until(lambda: not ray_processes()), "Ray's processes are gone afterwards"

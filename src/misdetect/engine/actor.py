@@ -240,8 +240,9 @@ def _be_at_home(payload: Payload) -> None:
 
 def _look(study: Study, seen: tuple[str, str | None]) -> None:
     """Make sure that the data is the parent's, before every case fails for want of it."""
-    data, (fingerprint, first) = study.data, seen
+    fingerprint, first = seen
     try:
+        data = study.data
         same = data.fingerprint == fingerprint and (first is None or data[0].key == first)
     except MisdetectError as error:
         raise BadCluster(f"{error} --ship-data sends the images there.") from None

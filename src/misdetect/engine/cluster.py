@@ -182,13 +182,18 @@ class RayWorkers(Conversation):
             packed.getvalue(),
             tuple(manifests),
             _seen(study),
-            os.getcwd(),
+            _home(),
             tuple(os.path.abspath(place) for place in sys.path),
             limited=budget is not None,
             counted_in=None if budget is None else budget.path,
             journalled=self._asking.journal is not None,
         )
         return [self._ray.put(payload), *parcels]
+
+
+def _home() -> str:
+    """Where relative paths begin."""
+    return os.getcwd()
 
 
 def _seen(study: Study) -> tuple[str, str | None]:

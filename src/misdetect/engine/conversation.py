@@ -178,7 +178,7 @@ class Conversation(ABC):
         elif seat.alone and seat.held:
             return
         elif self._suspects:
-            if seat.held:
+            if seat.held or not seat.batch:  # one that waits for a place on a cluster may wait for ever
                 return
             cases, seat.alone = [self._suspects.popleft()], True
         else:
