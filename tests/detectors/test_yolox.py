@@ -355,7 +355,7 @@ def test_weights_survive_saving_and_loading(tmp_path):
         (",classes=5", BadWeights, "has 3 classes, not the 5"),
         (",names=NAMES,size=100", BadSpec, "size=100 should be a multiple of 32"),
         (",names=NAMES,score=2", BadSpec, "score=2 should be between 0 and 1"),
-        (",names=NAMES,max=0", BadSpec, "max= and batch= should be at least 1"),
+        (",names=NAMES,max=0", BadSpec, "max= should be at least 1"),
         (",names=NAMES,colour=rgb", BadSpec, "unknown option 'colour'"),
     ],
 )

@@ -267,7 +267,9 @@ def _about_files(case: Case, said: Said) -> list[str]:
     allowed = case.writes if not said.code or case.streams else ()
 
     def expected(path: str) -> bool:
-        return any(_is_below(path, f"work/{name}") for name in allowed)
+        return "__pycache__" in Path(path).parts or any(  # of the user's own code, by Python
+            _is_below(path, f"work/{name}") for name in allowed
+        )
 
     left = [name for name in said.new if not expected(name)]
     changed = [name for name in said.changed if not expected(name)]

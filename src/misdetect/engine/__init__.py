@@ -79,10 +79,10 @@ def run_study(
     """Run ``study`` against ``detector`` into the run directory ``out``, or go on where an earlier sitting stopped.
 
     With ``workers`` > 1, or on a ``cluster`` (there as many as it has room for by default), ``make_detector``
-    (picklable) builds each worker's own detector. ``retry_failed``: cases that
-    failed in earlier sittings are asked again. ``repair``: what is damaged in ``out`` is moved away, and its cases are
-    asked again. ``view``: how the rows are shown, kept for whoever opens the run. An interruption leaves everything
-    finished on disk. Raises ``DetectorFailed`` only if not a single case could be done.
+    (picklable) builds each worker's own detector. ``retry_failed``: cases that failed in earlier sittings are asked
+    again. ``repair``: what is damaged in ``out`` is moved away, and its cases are asked again. ``view``: how the rows
+    are shown, kept for whoever opens the run. An interruption leaves everything finished on disk. Raises
+    ``DetectorFailed`` only if not a single case could be done.
     """
     started = time.monotonic()
     asking = asking or Asking()
@@ -103,8 +103,8 @@ def run_study(
         stopped = "budget" if backend.spent and not run.finished else None
         if journal is not None and stopped is None:
             forget_answers(journal)
-    except (NothingToTest, BadCluster):  # as long as the lock is held, nobody else goes on with it
-        if run.new and not run.done():
+    except (NothingToTest, BadCluster) as error:  # as long as the lock is held, nobody else goes on with it
+        if run.new and (isinstance(error, NothingToTest) or not run.done()):
             run.discard()
             if asking.budget is not None:
                 asking.budget.forget()
