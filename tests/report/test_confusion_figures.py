@@ -164,9 +164,9 @@ def test_colours_of_confidence_are_shares_of_the_row():
 
 
 def test_the_largest_wrong_cells_come_first_and_missed_objects_are_one():
-    made = document(cell=(2, 0), count=1) | {"missed": {"cat": 3, "dog": 0, "owl": 1}}
+    made = document(cell=(2, 0), count=1) | {"missed": {"cat": 3, "dog": 1, "owl": 0}}
     assert largest(made) == [
-        (("background", "dog"), 5), (("cat", "missed"), 3), (("owl", "cat"), 1), (("owl", "missed"), 1)
+        (("background", "dog"), 5), (("cat", "missed"), 3), (("dog", "missed"), 1), (("owl", "cat"), 1)
     ]  # fmt: skip
 
 

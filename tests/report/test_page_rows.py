@@ -7,6 +7,7 @@ import pytest
 
 from misdetect.report import embedded
 from misdetect.report.embedded import as_columns, counted, in_order, matches, page_rows, wrong_at
+from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.ledger import COLUMNS
 
 NUMBER = count()
@@ -55,6 +56,24 @@ def test_a_page_has_clean_images_and_what_changes_on_edited_ones(page_of):
     assert [shown[each["case"]]["scene"] for each in kept] == [
         *["clean/i0"] * 3, *(f"fuzz/{each['case']}" for each in kept[3:])
     ]  # fmt: skip
+
+
+def test_scans_are_told_by_what_was_transplanted_and_attacks_by_name_without_the_ladder(page_of, monkeypatch):
+    monkeypatch.setattr(
+        embedded, "_pairs", lambda run: [{"pair": 12, "t_class": "vase"}, {"pair": 1, "t_class": "bed"}]
+    )
+    monkeypatch.setattr(embedded, "settings_of", lambda run: AttackSettings())
+    rows, _ = page_of(
+        [
+            row("scan", "missed", "12/5", condition="object", evidence='{"x": 8, "y": 16}'),
+            row("scan", "missed", "1/6", condition="null", control=True, evidence='{"x": 0, "y": 4}'),
+            row("attack", "missed", "a", condition="attack", evidence='{"attack": "cls"}'),
+            row("attack", "missed", "b", condition="attack", evidence='{"attack": "cls at 3"}'),
+        ]
+    )
+    assert {each["case"]: (each["by"], each["scene"]) for each in rows} == {
+        "12/5": ("vase", "scan/12/8,16"), "1/6": ("bed", "scan/1/0,4/null"), "a": ("cls", "attack/i0/cls")
+    }  # fmt: skip
 
 
 def test_what_harms_and_is_neither_flicker_nor_the_controls_is_a_failure(page_of):

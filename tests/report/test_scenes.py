@@ -20,6 +20,7 @@ from misdetect.report.scenes import (
     detections,
     draw_scenes,
     image_records,
+    stages,
     take_photos,
 )
 from misdetect.studies.attack.rows import SCHEMA as ATTACK
@@ -318,3 +319,12 @@ def test_the_run_that_knows_most_says_what_was_detected(looked_at, studies, obje
     wrong = None if studies == ("detect",) else "Bkg"
     right = None if studies == ("detect",) else "TP"
     assert found == ([] if objects is None else [("cup", 0.75, 0, right), ("bowl", 0.5, 30, wrong)])
+
+
+def test_studies_with_edited_pictures_whose_data_is_there_have_a_stage(monkeypatch):
+    loaded = []
+    stage = lambda run, data: SimpleNamespace(of=(run, data), load=lambda: loaded.append(run))  # noqa: E731
+    monkeypatch.setattr(scenes, "stage_of", stage)
+    found = stages({"scan": "a", "fuzz": "b", "score": "c"}, {"fuzz": "photos", "score": "photos"})
+    assert {study: each.of for study, each in found.items()} == {"fuzz": ("b", "photos")}
+    assert loaded == ["b"]

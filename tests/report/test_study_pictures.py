@@ -8,18 +8,33 @@ import numpy as np
 import pytest
 import verify_toys
 from explain_runs import write
+from written_runs import written
 
 import misdetect as md
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.memory import from_pairs
-from misdetect.detections import Detections
+from misdetect.detections import Detections, Truth
 from misdetect.engine.store import Run
+from misdetect.errors import BadImage
 from misdetect.picture import Raw
 from misdetect.report import attack, confusion, explain, figures, fuzz, verify
 from misdetect.report.larger import LEAST
+from misdetect.studies.attack.rows import SCHEMA, png
+from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.fuzz.rows import Classes
 
 TOP, GAP = 22, 6
 """Pixels of a line of text, and between pictures."""
+
+
+class Broken:
+    """Pixels of a file that cannot be read any more."""
+
+    def read(self):
+        raise BadImage("it is gone.")
+
+    def key(self):
+        return "broken"
 
 
 def part(image, number, wide, lines=1):
@@ -89,6 +104,31 @@ def test_changes_are_told_in_a_line_the_first_by_name():
     assert fuzz._told([change] * 5) == f"{one}, {one}, {one}, 2 more (yellow)"
 
 
+def test_the_worst_failures_are_drawn_once_for_a_case_and_the_tables_are_a_page(tmp_path, monkeypatch):
+    rows = [{"case": name, "image": image, "found": f"after {name}"} for name, image in
+            (("i/3", "p"), ("i/1", "q"), ("i/3", "p"), ("i/2", "p"))]  # fmt: skip
+    campaign = SimpleNamespace(
+        clean=[{"image": image, "detections": f"before {image}"} for image in "pq"],
+        distinct=[SimpleNamespace(row=row) for row in rows], how=SimpleNamespace(count_flicker=True),
+    )  # fmt: skip
+    bench, drawn = SimpleNamespace(classes=SimpleNamespace(detections=lambda said: said)), []
+    monkeypatch.setattr(fuzz.Campaign, "of", lambda run: campaign)
+    monkeypatch.setattr(fuzz, "rebuild", lambda run, data: SimpleNamespace(bench=bench))
+    monkeypatch.setattr(fuzz, "counted", lambda row, flicker: (row["case"], flicker))
+    monkeypatch.setattr(fuzz, "read_document", lambda run: "document")
+    monkeypatch.setattr(fuzz, "page", lambda document: f"the tables of a {document}")
+    monkeypatch.setattr(
+        fuzz, "_side_by_side", lambda bench, row, *more: drawn.append((row["case"], *more)) or np.zeros((4, 4, 3))
+    )
+    run = SimpleNamespace(path=tmp_path)
+    assert fuzz.draw(run, None, 0) == []
+    made = fuzz.draw(run, None, 2)
+    assert [str(path.relative_to(tmp_path)) for path in made] == ["images/i-3.png", "images/i-1.png", "tables.md"]
+    assert drawn == [("i/3", "before p", "after i/3", ("i/3", True)), ("i/1", "before q", "after i/1", ("i/1", True))]
+    assert made[-1].read_text() == "the tables of a document"
+    assert all(path.is_file() for path in made)
+
+
 # attack
 
 
@@ -142,7 +182,43 @@ def test_an_attack_is_shown_with_the_change_around_grey_as_large_as_it_can_be(at
     assert np.mean(np.array(off) <= 1) > 0.9, "the rest are letters"
 
 
+def test_pixels_of_an_attack_stay_as_they_are_and_none_is_amplified_beyond_its_range(tmp_path):
+    """On a picture large enough to be shown as it is, with changes of one at most."""
+    photo = np.zeros((LEAST, LEAST, 3), np.uint8)
+    photo[:, 100:] = 255
+    after = photo.copy()
+    after[:, :10], after[:, -10:] = 1, 254
+    data = from_pairs([(photo, {"boxes": [], "labels": []})], ["cup"])
+    row = {"kind": "image", "image": data[0].id, "condition": "cls", "png": png(after)}
+    how = AttackSettings()
+    made = attack._before_and_after(written(tmp_path / "run", "attack", how, SCHEMA, [row]), data[0], "cls", how)
+    assert np.array_equal(part(made, 0, LEAST), photo)
+    assert np.array_equal(part(made, 2, LEAST), after)
+    assert part(made, 1, LEAST)[5, [0, 50, 200, LEAST - 1], 0].tolist() == [255, 128, 128, 1]
+
+
 # verify
+
+
+def test_the_figures_of_a_verification_say_whose_they_are(tmp_path, monkeypatch):
+    """Causes are drawn where something was hallucinated, with strips of each; nothing where there are no parts."""
+    answers = [([verify_toys.BOXES[1]], [0.8], [1]), *[([], [], [])] * 3]
+    said, names = [], ["states", "prior", "ap", "missing-recall", "f_vv"]
+    monkeypatch.setattr(verify.charts, "caption", lambda figure, words: said.append(words))
+    monkeypatch.setattr(verify.charts, "save", lambda path, figure: path)
+    run = md.verify(verify_toys.Told(answers), verify_toys.data(), cache=False, score=0.25, out=tmp_path / "run")
+    (row,) = [row for row in run.rows().to_pylist() if row["kind"] == "hallucination"]
+    made = verify.draw(run.directory, run.data, 1)
+    images = run.directory.path / "images"
+    assert made == [images / f"{name}.png" for name in (*names, "causes", row["cause"])]
+    assert made[-1].is_file()
+    assert said == ["a detector on toys, score ≥ 0.25"] * 6
+    told = run.document | {"detector": "zoo:x", "hallucinations": 0}
+    monkeypatch.setattr(verify, "read_document", lambda run: told)
+    assert verify.draw(run.directory, run.data, 1) == made[:5]
+    assert said[6:] == ["zoo:x on toys, score ≥ 0.25"] * 5
+    told["by_part"] = {}
+    assert verify.draw(run.directory, run.data, 1) == []
 
 
 def test_hallucinated_boxes_are_those_of_missing_parts_in_the_frame_of_their_image(tmp_path, monkeypatch):
@@ -203,13 +279,62 @@ def test_misses_are_shown_by_mechanism_one_of_each_image_first(tmp_path, monkeyp
     assert explain.draw(run, samples, 0) == []
 
 
+def test_a_comparison_of_misses_is_drawn_where_a_run_missed_something(tmp_path, monkeypatch):
+    runs = [{"name": name, "objects": 4, "missed": missed, "miss_rate": missed / 4, "mechanisms": {"proposal": missed},
+             "intervals": {"miss_rate": None, "shares": None, "rates": None}}
+            for name, missed in (("a", 0), ("b", 1))]  # fmt: skip
+    monkeypatch.setattr(explain, "distributions", lambda rows: ("shares", [row["run"] for row in rows]))
+    monkeypatch.setattr(explain, "whiskers", lambda mechanisms: ("rates", mechanisms))
+    monkeypatch.setattr(explain.charts, "save", lambda path, figure: (path, *figure))
+    monkeypatch.setattr(explain, "comparison_page", lambda document, rows, path: (path, len(rows)))
+    assert explain.draw_comparison({"runs": runs, "mechanisms": "all"}, tmp_path) == [
+        (tmp_path / "shares.png", "shares", ["a", "b"]), (tmp_path / "rates.png", "rates", "all"),
+        (tmp_path / "compare.html", 2),
+    ]  # fmt: skip
+    assert explain.draw_comparison({"runs": runs[:1], "mechanisms": "all"}, tmp_path) == []
+
+
 # confusion
+
+
+@pytest.mark.parametrize(("classes", "detailed"), [(16, True), (17, False)])
+def test_of_many_classes_no_cell_has_its_ious_and_the_worst_cells_have_photos(tmp_path, monkeypatch, classes, detailed):
+    """Three false cups (one of them in an image that cannot be read) and a missed bowl: the larger cell comes first."""
+    names = ("cup", "bowl", *(f"c{i}" for i in range(2, classes)))
+    far = [40.0, 40, 60, 60]
+
+    def photos(*sources):
+        truths = [Truth(verify_toys.BOXES[:1], [1]), Truth.empty(), Truth.empty()]
+        made = [Sample(f"p{i}", each, truths[i], 64, 64, file_name=f"{i}.png") for i, each in enumerate(sources)]
+        return Dataset("toys", names, 3, lambda i: made[i], fingerprint="toys")
+
+    noise = [verify_toys.Noise(i) for i in range(3)]
+    data = photos(*noise)
+    answers = [([far], [score], [0]) for score in (0.5, 0.6, 0.75)]
+    run = md.confusion(verify_toys.Told(answers, names=names), data, cache=False, out=tmp_path / "run")
+    left, titles = photos(*noise[:2], Broken()), []
+    for name in ("matrix_figure", "top_figure", "iou_figure"):
+        monkeypatch.setattr(confusion, name, lambda document: None)
+    monkeypatch.setattr(confusion.charts, "save", lambda path, figure: path)
+    monkeypatch.setattr(confusion, "titled", lambda image, words: titles.append(words) or figures.titled(image, words))
+    made = confusion.draw(run.directory, left, 2)
+    assert [path.name for path in made] == [
+        "confusion.png", *["confusion-iou.png"] * detailed, "cell-1-background-cup.png", "cell-2-bowl-missed.png"
+    ]  # fmt: skip
+    assert titles == [
+        "cup 0.60, IoU 0.00", "1.png", "cup 0.50, IoU 0.00", "0.png", "background -> cup: 3, the worst first",
+        "missed", "0.png", "bowl -> missed: 1, the worst first",
+    ]  # fmt: skip
+    high, wide, _ = shown(made[-2]).shape
+    assert wide > 400 > high, "side by side"
+    assert len(confusion.draw(run.directory, left, 1)) == len(made) - 1
 
 
 @pytest.mark.parametrize(
     ("entry", "boxes"),
     [
         ({"box": [60, 40, 100, 80]}, [([60, 40, 100, 80], 2)]),
+        ({"box": [150, 100, 200, 150]}, [([150, 100, 200, 150], 2)]),
         ({"detection": 1, "object_box": [60, 40, 100, 80], "box": [70, 45, 120, 95], "label": "cup", "score": 0.5,
           "iou": 0.25}, [([60, 40, 100, 80], 2), ([70, 45, 120, 95], 0)]),
         ({"detection": 1, "object_box": None, "box": [5, 5, 15, 15], "label": "cup", "score": 0.5, "iou": 0.0},
@@ -236,3 +361,9 @@ def test_a_confusion_is_cut_out_with_the_object_green_and_the_detection_red(entr
         assert painted.min(axis=0) == pytest.approx([top, left], abs=2)
         end = [factor * (box[3] - y0), factor * (box[2] - x0) + aside]
         assert painted.max(axis=0) == pytest.approx(end, abs=2)
+
+
+@pytest.mark.parametrize("box", [[240, 40, 280, 80], [-80, 40, -40, 80], [60, 190, 100, 220]])
+def test_a_missed_object_beyond_the_image_has_no_picture(box):
+    data = from_pairs([(np.zeros((150, 200, 3), np.uint8), {"boxes": [], "labels": []})], ["cup"])
+    assert confusion._photo(data, {"a": 0}, {"image": "a", "file": "a.png", "box": box}) is None

@@ -1,11 +1,18 @@
 """The numbers of a diagnosis, by hand: a detector that finds two of three objects, and says y before x."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import misdetect as md
 from misdetect.data.memory import from_pairs
 from misdetect.detections import Truth
+from misdetect.studies.doctor.document import told
+from misdetect.studies.doctor.evidence import Reading
+from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS
+from misdetect.studies.doctor.search import Wiring
 
 NAMES = ("cup", "bowl", "bed")
 BOXES = np.array([[4.0, 20, 24, 30], [40, 6, 60, 14], [10, 36, 50, 44], [30, 20, 60, 26]])
@@ -29,7 +36,7 @@ class Swapped:
         for image in images:
             name = self.known.get(image.tobytes())
             if name in self.broken:
-                raise RuntimeError("cannot look at this one")
+                raise RuntimeError(f"cannot look at {name}")
             boxes = np.repeat(BOXES[:2, self.sides] if name else np.zeros((0, 4)), self.times, axis=0)
             found.append((boxes, np.full(len(boxes), 0.9), np.arange(len(boxes)) // self.times))
         return found
@@ -96,10 +103,23 @@ def test_an_image_that_fails_is_left_out_and_one_that_always_fails_is_said():
     names = [sample.id for sample in data]
     found = md.doctor(Swapped(data, names[:1]), data, images=IMAGES, cache=False).document
     assert [each["kind"] for each in found["findings"]] == ["boxes"]
-    none = md.doctor(Swapped(data, names), data, images=IMAGES, cache=False).document
-    (only,) = none["findings"]
-    assert only["change"].startswith("the detector fails on every image: ")
-    assert "cannot look at this one" in only["change"]
+    none = md.doctor(Swapped(data, names), data, images=IMAGES, cache=False)
+    (only,) = none.document["findings"]
+    first = none.rows().to_pylist()[0]["image"]
+    assert re.match(rf"the detector fails on every image: .*cannot look at {first}\b", only["change"])
+
+
+def test_each_kind_of_reading_is_told_by_its_own_words():
+    own = SimpleNamespace(change="labels count from one", code="labels -= 1")
+    evidence = SimpleNamespace(label_readings={"one": own})
+    boxes, scores = next(iter(BOX_READINGS)), next(iter(SCORE_READINGS))
+    wiring = Wiring(reading=Reading(boxes=boxes, labels="one", scores=scores, nms=True))
+    assert told(evidence, wiring, "labels", None) == ("labels", own.change, own.code)
+    for name, reading in (("boxes", BOX_READINGS[boxes]), ("scores", SCORE_READINGS[scores])):
+        assert told(evidence, wiring, name, None) == (name, reading.change, reading.code)
+    assert told(evidence, wiring, "nms", None)[0] == "suppression"
+    change = SimpleNamespace(kind="channels", change="BGR", code="", fix="colour=rgb")
+    assert told(evidence, wiring, "labels", change) == ("channels", "BGR", "colour=rgb")
 
 
 def test_where_no_change_helps_its_ap_is_told_and_what_else_is_odd():

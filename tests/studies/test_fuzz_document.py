@@ -431,6 +431,8 @@ def test_the_papers_tables_by_hand():
     said = page(document)
     assert "Of 5 failing insertions 2 only flicker; 4 distinct failures" in said
     assert "3 of them do harm" in said
+    document["tables"]["figure_8"] = {"0-20": 1}
+    assert f"| 0-20 | 1 | {30 * '█'} |" in page(document)
 
 
 def test_a_campaign_that_asked_nothing_has_tables_without_shares():

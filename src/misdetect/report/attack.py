@@ -64,7 +64,7 @@ def _before_and_after(run: Run, sample: Sample, attack: str, how: AttackSettings
     change = np.kron(change, np.ones((factor, factor, 1), np.float32))  # each pixel of noise as a square
     after = np.rint(clean + change).clip(0, 255).astype(np.uint8)
     gain = 127 / max(float(np.abs(change).max()), 1)
-    amplified = np.clip(128 + gain * change, 0, 255).astype(np.uint8)
+    amplified = (128 + gain * change).astype(np.uint8)  # 1 to 255
     parts = [
         figures.titled(_with_detections(run, clean, factor, image, CLEAN, how), f"clean: {image}"),
         figures.titled(amplified, f"change x {gain:.0f}"),

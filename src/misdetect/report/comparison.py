@@ -108,7 +108,7 @@ def endings(paths: Sequence[Path]) -> list[str]:
     """The last parts of ``paths``, as many as are needed for all to differ."""
     most = max(len(path.parts) for path in paths)
     for count in range(1, most + 1):
-        names = ["/".join(path.parts[-count:]).removesuffix(".json") for path in paths]
+        names = [str(Path(*path.parts[-count:])).removesuffix(".json") for path in paths]
         if len(set(names)) == len(names):
             return names
     return [str(path) for path in paths]

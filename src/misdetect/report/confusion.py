@@ -59,7 +59,7 @@ def _slug(name: str) -> str:
 
 
 def _photo(data: Dataset, place: dict[str, int], entry: dict[str, Any]) -> Pixels | None:
-    """The neighbourhood of one entry: the object green, the detection red."""
+    """The neighbourhood of one entry: the object green, the detection red; ``None`` where that cannot be seen."""
     try:
         image = data[place[entry["image"]]].image
     except BadImage:
@@ -69,10 +69,12 @@ def _photo(data: Dataset, place: dict[str, int], entry: dict[str, Any]) -> Pixel
     shown = np.array([box for box, _ in boxes if box is not None])
     low, high = shown[:, :2].min(axis=0), shown[:, 2:].max(axis=0)
     around = np.maximum(0.4 * (high - low), 12)
-    limits = [image.shape[1], image.shape[0]]
-    x0, y0 = np.clip(np.floor(low - around), 0, limits).astype(int).tolist()
-    x1, y1 = np.clip(np.ceil(high + around), [x0 + 1, y0 + 1], limits).astype(int).tolist()
-    big, factor = enlarged(np.ascontiguousarray(image[y0:y1, x0:x1]), 200)
+    x0, y0 = np.maximum(np.floor(low - around), 0).astype(int).tolist()
+    x1, y1 = np.maximum(np.ceil(high + around), 0).astype(int).tolist()
+    cut = image[y0:y1, x0:x1]
+    if not cut.size:
+        return None
+    big, factor = enlarged(np.ascontiguousarray(cut), 200)
     corner = np.array([x0, y0, x0, y0])
     edge = np.clip((shown - corner) * factor, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
     drawn = with_boxes(big, edge, [""] * len(shown), [paint for box, paint in boxes if box is not None])

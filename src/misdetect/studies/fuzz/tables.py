@@ -32,7 +32,7 @@ def page(document: Mapping[str, Any]) -> str:
     found, detector = document["tables"], f"`{str(document['detector']).replace('|', ' ')}`"
     first, third, fourth, moved = (found[name] for name in ("1", "3", "4", "figure_8"))
     share = "–" if first["share_causing_failures"] is None else f"{100 * first['share_causing_failures']:.1f} %"
-    most = max(moved.values(), default=0)
+    most = max([1, *moved.values()])
     return "\n\n".join(
         [
             "# The tables of the paper for this campaign",
@@ -62,7 +62,7 @@ def page(document: Mapping[str, Any]) -> str:
             "## Figure 8: how far towards the destination failing objects could be moved",
             _table(
                 ("percent of the way", "objects", ""),
-                *((name, count, "█" * round(30 * count / max(most, 1))) for name, count in moved.items()),
+                *((name, count, "█" * round(30 * count / most)) for name, count in moved.items()),
             )
             + "\n",
         ]
