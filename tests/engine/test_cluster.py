@@ -78,15 +78,21 @@ def test_the_parent_counts_the_budget_to_the_last_query(nodes, tmp_path, queries
 
 
 def test_a_lost_object_is_put_again(nodes, tmp_path, monkeypatch):
-    from ray._private.internal_api import free
-
     put, freed = RayWorkers._put, []
+
+    class Owner:
+        def own(self, values):
+            import ray
+
+            return [ray.put(value) for value in values]
 
     def put_and_lose(self, study):
         objects = put(self, study)
         if not freed:
+            owner = ray.remote(num_cpus=0)(Owner).remote()
+            objects = ray.get(owner.own.remote([ray.get(each) for each in objects]))
+            ray.kill(owner)  # what it owned goes with it
             freed.extend(objects)
-            free(objects)
         return objects
 
     monkeypatch.setattr(RayWorkers, "_put", put_and_lose)
