@@ -109,12 +109,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-_SCHEMES = {".onnx": "onnx"}
-"""Files that say of what scheme they are."""
+_SCHEMES = {".onnx": "onnx", ".tflite": "tflite", ".pt": "ultralytics"}
+"""Files that say of what scheme they are; who writes ``.pt`` is mostly Ultralytics, and its reader tells."""
 _FILES = {
-    ".tflite": ("tflite:{}",),
     ".xml": ("openvino:{},decoder=NAME", "cvat:{}"),
-    ".torchscript": ("torchscript:{},decoder=NAME",),
+    ".torchscript": ("torchscript:{},trust=yes,decoder=NAME",),
+    ".pth": ("yolox:{},names=coco",),
     ".json": ("coco:{}",),
     ".yaml": ("yolo:{}",),
     ".yml": ("yolo:{}",),

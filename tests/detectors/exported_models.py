@@ -1,11 +1,12 @@
 """One tiny network, and every format that its detections must survive: written by the exporters themselves.
 
 The weights are numbers of a seed; torch and TensorFlow compute the same with them. What needs TensorFlow takes seconds
-to make, so three ``.tflite`` files are kept in ``models/``; ``python tests/detectors/exported_models.py`` makes them
+to make, so some ``.tflite`` files are kept in ``models/``; ``python tests/detectors/exported_models.py`` makes them
 again (``test_formats_tensorflow.py`` checks that they are what it would make).
 """
 
 import io
+import json
 import sys
 import warnings
 import zipfile
@@ -18,6 +19,9 @@ NAMES = ("chair", "lamp", "rug")
 KEPT = Path(__file__).parent / "models"
 STEP = 16
 ROWS, COLUMNS = HEIGHT // STEP, WIDTH // STEP
+ULTRALYTICS = {"author": "Ultralytics", "task": "detect", "stride": 32, "imgsz": [HEIGHT, WIDTH]}
+ULTRALYTICS |= {"names": dict(enumerate(NAMES))}
+"""What Ultralytics writes into its files."""
 WIRED = f"resize=letterbox,colour=rgb,scale=1/255,pad=114,size={WIDTH}x{HEIGHT}"
 """How pixels reach the network, in every format."""
 
@@ -53,8 +57,8 @@ def by_hand(photo: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def torch_network(kind: str):
-    """The network for images ``[B, 3, 64, 96]`` in 0..1. ``raw`` returns YOLOv8's ``[B, 4 + C, N]``, ``queries``
-    DETR's logits ``[B, N, C]`` and boxes ``[B, N, 4]``, ``found`` torchvision's dicts."""
+    """The network for images ``[B, 3, 64, 96]`` in 0..1. ``raw`` returns YOLOv8's ``[B, 4 + C, N]``, ``shares``
+    the same with boxes as shares of the input, ``queries`` DETR's logits ``[B, N, C]`` and boxes ``[B, N, 4]``."""
     import torch
 
     class Network(torch.nn.Module):
@@ -76,12 +80,17 @@ def torch_network(kind: str):
             size = torch.tensor([WIDTH, HEIGHT, WIDTH, HEIGHT], dtype=torch.float32)
             return torch.cat([boxes * size[None, :, None], torch.sigmoid(logits)], 1)
 
+    class Shares(Network):
+        def forward(self, x):
+            boxes, logits = super().forward(x)
+            return torch.cat([boxes, torch.sigmoid(logits)], 1)
+
     class Queries(Network):
         def forward(self, x):
             boxes, logits = super().forward(x)
             return logits.transpose(1, 2), boxes.transpose(1, 2)
 
-    return {"raw": Raw, "queries": Queries}[kind]().eval()
+    return {"raw": Raw, "shares": Shares, "queries": Queries}[kind]().eval()
 
 
 def torchvision_like():
@@ -109,10 +118,40 @@ def torchvision_like():
         return torch.jit.script(Found())
 
 
+def write_brightest(path: Path, units: str) -> None:
+    """A scripted module for one image of any size: a box from the corner to the brightest pixel, in ``units``."""
+    import torch
+
+    class Brightest(torch.nn.Module):
+        def __init__(self, shares: bool):
+            super().__init__()
+            self.shares = shares
+
+        def forward(self, images: list[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+            light = images[0].sum(0)
+            height, width = light.shape[0], light.shape[1]
+            place = int(light.argmax())
+            box = torch.tensor([[0.0, 0.0, float(place % width + 1), float(place // width + 1)]])
+            if self.shares:
+                box = box / torch.tensor([float(width), float(height), float(width), float(height)])
+            return [{"boxes": box, "labels": torch.ones(1, dtype=torch.int64), "scores": light.max()[None] / 3}]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(Brightest(units == "shares")).save(str(path))
+
+
+def brightest(photo: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What that module finds: boxes, scores and labels."""
+    light = photo.sum(2)
+    y, x = np.unravel_index(light.argmax(), light.shape)
+    return np.array([[0, 0, x + 1, y + 1]]), np.array([light.max() / 765]), np.zeros(1, int)
+
+
 def write_onnx(path: Path, kind: str = "raw") -> None:
     import torch
 
-    outputs = {"raw": ["output0"], "queries": ["logits", "boxes"]}[kind]
+    outputs = ["logits", "boxes"] if kind == "queries" else ["output0"]
     axes = {name: {0: "batch"} for name in ("images", *outputs)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,6 +213,11 @@ def tensorflow_module(kind: str, batch: int | None = 1):
             return {"output0": tf.transpose(tf.concat([pixels, tf.sigmoid(logits)], -1), (0, 2, 1))}
 
         @tf.function
+        def shares(self, images):
+            boxes, logits = self.heads(images)
+            return {"output0": tf.transpose(tf.concat([boxes, tf.sigmoid(logits)], -1), (0, 2, 1))}
+
+        @tf.function
         def queries(self, images):
             boxes, logits = self.heads(images)
             return {"logits": logits, "boxes": boxes}
@@ -229,8 +273,9 @@ def write_savedmodel(folder: Path, kind: str = "detections", batch: int | None =
     tf.saved_model.save(module, str(folder), signatures=function)
 
 
-def tflite(kind: str, quantised: bool = False, photos=(), batch: int | None = 1) -> bytes:
-    """A TensorFlow Lite file; ``quantised`` to int8 throughout, by ``photos`` ``[64, 96, 3]`` in 0..1."""
+def tflite(kind: str, quantised: str = "", photos=(), batch: int | None = 1) -> bytes:
+    """A TensorFlow Lite file; quantised throughout by ``photos`` ``[64, 96, 3]`` in 0..1, with inputs and outputs of
+    the type ``quantised``."""
     import tensorflow as tf
 
     module, function = tensorflow_module(kind, batch)
@@ -240,7 +285,8 @@ def tflite(kind: str, quantised: bool = False, photos=(), batch: int | None = 1)
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.representative_dataset = lambda: ([photo[None]] for photo in photos)
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-        converter.inference_input_type = converter.inference_output_type = tf.int8
+        converter.inference_input_type = getattr(tf, quantised)
+        converter.inference_output_type = tf.float32 if kind == "suppressed" else getattr(tf, quantised)
     return converter.convert()
 
 
@@ -276,8 +322,10 @@ def kept_models() -> dict[str, bytes]:
     labels = "\n".join(NAMES) + "\n"
     return {
         "raw.tflite": tflite("raw"),
-        "queries_int8.tflite": tflite("queries", quantised=True, photos=seen),
+        "queries_int8.tflite": tflite("queries", "int8", seen),
         "suppressed.tflite": with_files(tflite("suppressed"), {"labelmap.txt": labels}),
+        "suppressed_uint8.tflite": with_files(tflite("suppressed", "uint8", seen), {"labelmap.txt": labels}),
+        "shares_uint8.tflite": with_files(tflite("shares", "uint8", seen), {"metadata.json": json.dumps(ULTRALYTICS)}),
     }
 
 

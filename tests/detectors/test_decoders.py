@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from misdetect.detectors.onnx.decoders import ClassChannels, GraphWithNms, Objectness, Queries, UserDecoder
+from misdetect.detectors.onnx.decoders import (
+    BoxesAndScores,
+    ClassChannels,
+    GraphWithNms,
+    Objectness,
+    Queries,
+    UserDecoder,
+)
 from misdetect.detectors.outputs import Frame
 from misdetect.errors import BadSpec, DetectorFailed
 
@@ -254,3 +261,36 @@ NAN = np.full((1, 126, 5 + CLASSES), np.nan, np.float32)
 def test_outputs_that_do_not_fit_are_named(decode, kind, says):
     with pytest.raises(kind, match=says):
         decode()
+
+
+UNITS = {
+    "yolov8": (lambda units: ClassChannels(frame(), "yolov8", units=units), lambda b, s: [np.concatenate([b, s], 1)]),
+    "yolov5": (
+        lambda units: Objectness(frame(), "yolov5", units=units),
+        lambda b, s: [np.concatenate([b, s[:, :1], s], 1)],
+    ),
+    "boxes-scores": (
+        lambda units: BoxesAndScores(frame(outputs=("boxes", "scores")), "none", "", units=units),
+        lambda b, s: [b, s],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_boxes_that_cannot_be_pixels_are_an_error_until_some_can(name):
+    """A network's boxes are all shares or all pixels; a small one among large ones is none to complain of."""
+    make, join = UNITS[name]
+    rng = np.random.default_rng(3)
+    shares, scores = rng.random((30, 4), np.float32), rng.random((30, CLASSES), np.float32)
+
+    def decoded(decoder, boxes):
+        arrays = [each[None] for each in join(boxes, scores)]
+        return decoder.decode([arrays[0].swapaxes(1, 2)] if name == "yolov8" else arrays)
+
+    with pytest.raises(BadSpec, match="shares of the image and not pixels; give units=shares"):
+        decoded(make(""), shares)
+    size = np.float32([WIDTH, HEIGHT] * 2)
+    unsure = make("")
+    pixels = decoded(unsure, shares * size)
+    np.testing.assert_allclose(decoded(make("shares"), shares).boxes, pixels.boxes, rtol=1e-4, atol=1e-3)
+    assert len(decoded(unsure, shares)) == len(decoded(make("pixels"), shares)) == len(pixels)

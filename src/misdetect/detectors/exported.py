@@ -14,8 +14,10 @@ from misdetect.boxes import clip, nms
 from misdetect.detections import Detections
 from misdetect.detectors.names import read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
+from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
+from misdetect.detectors.probe import complete
 from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, first_line, limits_of, preprocess_of
 from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 from misdetect.grid import boxes_on_grid, scores_on_grid
@@ -150,21 +152,25 @@ def load_exported(
     network: Network,
     *,
     hashes: Sequence[str],
-    names: Sequence[str] | None = None,
+    metadata: Metadata | None = None,
     first_label: int | None = None,
 ) -> NetworkDetector:
     """The detector that ``spec`` and a ``network`` make together, tried on blank images.
 
-    ``hashes`` are those of its files, ``names`` the classes that they carry. ``first_label`` is the label of the first
+    ``hashes`` are those of its files, ``metadata`` what they say of it. ``first_label`` is the label of the first
     class in graphs that suppress by themselves, where their convention is known; ``labels-from=`` states it otherwise.
     """
-    kind, source = decoder_kind(spec.take("decoder", ""), spec)
-    names = _names(spec, names, network.classes)
-    if first_label is not None and spec.options["decoder"] == "nms":
+    about = metadata or Metadata()
+    if stated := spec.take("decoder", ""):
+        decoder_kind(stated, spec)  # complain of a decoder that is none before the network is run
+    names = _names(spec, about.names, network.classes)
+    if first_label is not None and stated == "nms":
         spec.options.setdefault("labels_from", str(first_label - has_background(names)))
     own_size = _own_size(spec, network)
+    shapes = () if own_size else complete(spec, network, len(names), about)
+    kind, source = decoder_kind(spec.take("decoder", ""), spec)
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
-    preprocess = preprocess_of(spec, preset, network.shape, network.dtype)
+    preprocess = preprocess_of(spec, preset, network.shape, network.dtype, about.size)
     limits = limits_of(spec, kind.nms)
     frame = Frame(
         preprocess.width,
@@ -174,12 +180,13 @@ def load_exported(
         network.outputs,
         spec.text,
         limits["multilabel"],
+        shapes,
     )
     decoder = kind.build(frame, spec)
     batch = batch_size_of(spec, 1 if own_size else network.shape[0])
     spec.finish()
-    stated = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
-    settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | stated
+    read_by = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
+    settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | read_by
     settings["preprocess"] = preprocess.settings() | ({"width": None, "height": None} if own_size else {})
     detector = NetworkDetector(
         network,
@@ -224,7 +231,7 @@ def _own_size(spec: Spec, network: Network) -> str:
         return ""
     if None not in (network.shape[1:3] if network.shape[-1] == 3 else network.shape[2:]):
         raise BadSpec(f"{spec.text!r}: size=image needs a graph that takes images of any size. Got {network.shape}.")
-    if spec.options["decoder"] != "nms":
+    if spec.options.get("decoder") != "nms":
         raise BadSpec(f"{spec.text!r}: size=image needs decoder=nms; other decoders read a grid of a known size.")
     spec.options["size"] = "1"  # of the canvas in whose units shares are
     spec.options.setdefault("resize", "stretch")

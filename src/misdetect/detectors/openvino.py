@@ -4,8 +4,9 @@ beside it), run by OpenVINO on the CPU. No extensions are loaded: the files are 
 from pathlib import Path
 from typing import Any
 
+from misdetect.data.untrusted import parse_yaml, read_bytes
 from misdetect.detectors.exported import NetworkDetector, load_exported
-from misdetect.detectors.names import read_names
+from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.wiring import file_hash, kind_of_file, last_line, positive
 from misdetect.errors import BadSpec, BadWeights, MissingExtra
@@ -57,8 +58,9 @@ def load_openvino(spec: Spec) -> NetworkDetector:
         raise BadSpec(f"{spec.text!r}: the weights are missing: there is no file {weights.name!r} beside it.")
     network = OpenVinoNetwork(_compile(path, weights, positive(spec, "threads", 1)), spec.text)
     about = path.with_name("metadata.yaml")  # as Ultralytics writes it
-    names = read_names(str(about), spec.text) if about.is_file() else None
-    return load_exported(spec, network, hashes=[file_hash(path), file_hash(weights)], names=names)
+    texts = as_texts(parse_yaml(read_bytes(about, what="metadata"), about)) if about.is_file() else {}
+    metadata = Metadata.of(texts, spec.text)
+    return load_exported(spec, network, hashes=[file_hash(path), file_hash(weights)], metadata=metadata)
 
 
 def _compile(path: Path, weights: Path, threads: int) -> Any:

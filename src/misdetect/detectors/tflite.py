@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
-from misdetect.detectors.names import names_in_metadata
+from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
@@ -39,7 +39,8 @@ class Suppression(NamedTuple):
 
 
 class TfliteNetwork:
-    """An interpreter of one image input; see ``exported.Network``."""
+    """An interpreter of one image input; see ``exported.Network``. ``stores`` is the type of the file's own input, and
+    ``affine`` what floats that stands for, where it is quantised."""
 
     runtime = "LiteRT"
 
@@ -55,10 +56,10 @@ class TfliteNetwork:
                 f"{spec!r}: expected an input of rank 4 such as [1, H, W, 3] of float32, uint8 or int8. "
                 f"Got {first['name']} {signature} of {kind}."
             )
-        self._image, self._kind = first["index"], kind
-        self._input, self._shape = Affine.of(first, spec), tuple(int(size) for size in first["shape"])
+        self._image, self.stores = first["index"], kind
+        self.affine, self._shape = Affine.of(first, spec), tuple(int(size) for size in first["shape"])
         self.shape = [size if size > 0 else None for size in signature]
-        self.dtype = "float32" if self._input or kind == "float32" else kind
+        self.dtype = "float32" if self.affine or kind == "float32" else kind
         if self.dtype == "int8":
             raise BadSpec(f"{spec!r}: the input {first['name']} is int8, but the file states no scale for it.")
         outputs = interpreter.get_output_details()
@@ -75,8 +76,8 @@ class TfliteNetwork:
             self._interpreter.resize_tensor_input(self._image, tensor.shape)
             self._interpreter.allocate_tensors()
             self._shape = tensor.shape
-        if self._input is not None:
-            tensor = self._input.quantise(tensor, self._kind)
+        if self.affine is not None:
+            tensor = self.affine.quantise(tensor, self.stores)
         self._interpreter.set_tensor(self._image, tensor)
         self._interpreter.invoke()
         values = ((self._interpreter.get_tensor(index), affine) for index, affine in self._outputs)
@@ -131,8 +132,22 @@ def load_tflite(spec: Spec) -> NetworkDetector:
         first_label = 0
         for name, value in (("decoder", "nms"), ("boxes", "yxyx"), ("units", "shares")):
             spec.options.setdefault(name, value)
-    hashes, names = [file_hash(path)], _names(path, spec.text)
-    return load_exported(spec, network, hashes=hashes, names=names, first_label=first_label)
+        if network.stores == "uint8":
+            _take_pixels(spec, network.affine)
+    metadata = _metadata(path, spec.text)
+    return load_exported(spec, network, hashes=[file_hash(path)], metadata=metadata, first_label=first_label)
+
+
+def _take_pixels(spec: Spec, affine: "Affine | None") -> None:
+    """A graph with that operator comes from the Object Detection API, whose networks see RGB images, stretched; where
+    such a graph wants bytes, they are the pixels, whatever floats they stand for."""
+    if "preset" in spec.options:
+        return
+    spec.options.setdefault("resize", "stretch")
+    spec.options.setdefault("colour", "rgb")
+    if not {"scale", "mean", "std"} & spec.options.keys():
+        scale, zero = affine or (1.0, 0)
+        spec.options |= {"scale": repr(scale), "mean": repr(scale * zero)}
 
 
 def _open(path: Path, threads: int) -> Any:
@@ -172,10 +187,10 @@ def _suppression(path: Path) -> Suppression | None:
     return None
 
 
-def _names(path: Path, spec: str) -> tuple[str, ...] | None:
-    """The class names in the zip archive at the file's end: a list of labels, or Ultralytics' metadata."""
+def _metadata(path: Path, spec: str) -> Metadata:
+    """What is in the zip archive at the file's end: Ultralytics' metadata, or a list of labels."""
     if not zipfile.is_zipfile(path):
-        return None
+        return Metadata()
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()[:_MEMBERS]
@@ -183,12 +198,12 @@ def _names(path: Path, spec: str) -> tuple[str, ...] | None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise BadSpec(f"{spec!r}: the files inside the model cannot be read ({error}); give names=FILE.") from None
     for text in texts.values():
-        if text.lstrip().startswith("{") and (names := names_in_metadata(_about(text), spec)) is not None:
-            return names
+        if text.lstrip().startswith("{") and (found := Metadata.of(_about(text), spec)).names is not None:
+            return found
     lists = [name for name in texts if name.lower().endswith(".txt") and not texts[name].lstrip().startswith("{")]
     labels = [name for name in lists if "label" in name.lower()] or lists
     lines = _lines(texts[labels[0]]) if len(labels) == 1 else []
-    return tuple(lines) or None
+    return Metadata(tuple(lines) or None)
 
 
 def _text(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
@@ -210,5 +225,5 @@ def _about(text: str) -> dict[str, str]:
             content = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        return {key: json.dumps(value) for key, value in content.items()} if isinstance(content, dict) else {}
+        return as_texts(content)
     return {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
-from misdetect.detectors.names import names_in_metadata
+from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.ultralytics import export_first, is_ultralytics
 from misdetect.detectors.wiring import file_hash, kind_of_file, last_line
@@ -84,15 +84,12 @@ def load_torchscript(spec: Spec) -> NetworkDetector:
     network = TorchScriptNetwork(_load(path), spec)
     if network.outputs == _FOUND:
         spec.options.setdefault("decoder", "nms")
-    size = about.get("imgsz")
-    if isinstance(size, list) and len(size) == 2 and all(isinstance(side, int) for side in size):
-        spec.options.setdefault("size", f"{size[1]}x{size[0]}")
-    names = names_in_metadata({"names": json.dumps(about["names"])}, spec.text) if "names" in about else None
+    metadata = Metadata.of(about, spec.text)
     first = 1 if network.outputs == _FOUND else None  # torchvision's label 0 is the background
-    return load_exported(spec, network, hashes=[file_hash(path)], names=names, first_label=first)
+    return load_exported(spec, network, hashes=[file_hash(path)], metadata=metadata, first_label=first)
 
 
-def _look(path: Path, spec: Spec) -> dict[str, Any]:
+def _look(path: Path, spec: Spec) -> dict[str, str]:
     """What the archive says of itself; an error where it is none. Nothing of it is unpickled or run."""
     if not zipfile.is_zipfile(path):
         raise BadWeights(f"{path} is not a TorchScript archive: {kind_of_file(path)}.")
@@ -106,10 +103,9 @@ def _look(path: Path, spec: Spec) -> dict[str, Any]:
         if _ABOUT not in members or archive.getinfo(members[_ABOUT]).file_size > _LIMIT:
             return {}
         try:
-            about = json.loads(archive.read(members[_ABOUT]))
+            return as_texts(json.loads(archive.read(members[_ABOUT])))
         except (ValueError, RecursionError, zipfile.BadZipFile):
             return {}
-    return about if isinstance(about, dict) else {}
 
 
 def _load(path: Path) -> Any:

@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import NoReturn
 
+from misdetect.detectors.wiring import kind_of_file
 from misdetect.errors import BadSpec
 from misdetect.spec import Spec
 
@@ -15,7 +16,14 @@ _WITHOUT_NMS = ("yolov10", "yolo26")
 
 
 def load_ultralytics(spec: Spec) -> NoReturn:
-    """Say how to export the checkpoint."""
+    """Say how to export the checkpoint; of a file that is none, what else it may be."""
+    path = Path(spec.target)
+    if path.is_file() and not is_ultralytics(path):
+        raise BadSpec(
+            f"{spec.text!r}: {path} is not a checkpoint of Ultralytics ({_kind(path)}); say what it is: "
+            f"'yolox:{path},names=coco' reads official checkpoints of YOLOX, "
+            f"'torchscript:{path},trust=yes,decoder=NAME' a TorchScript archive."
+        )
     raise export_first(spec)
 
 
@@ -33,6 +41,16 @@ def how_to_export(path: Path) -> str:
         f"Ultralytics is installed, with `yolo export model={path} format=onnx`, then use "
         f"'onnx:{path.with_suffix('.onnx')},decoder={decoder}'."
     )
+
+
+def _kind(path: Path) -> str:
+    if not zipfile.is_zipfile(path):
+        return kind_of_file(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name.partition("/")[2] for name in archive.namelist()}
+    if "constants.pkl" in members:
+        return "it is a TorchScript archive"
+    return "it is a torch checkpoint of weights" if "data.pkl" in members else "it is a zip archive of something else"
 
 
 def is_ultralytics(path: Path) -> bool:

@@ -16,6 +16,7 @@ from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy
 from misdetect.detectors.onnx.heads import ANCHORS, Coding, Heads, levels_of
 from misdetect.detectors.onnx.suppressed import GraphWithNms, corners_of
 from misdetect.detectors.outputs import (
+    SHARES,
     Array,
     Decoder,
     Frame,
@@ -24,6 +25,7 @@ from misdetect.detectors.outputs import (
     choose,
     output_roles,
     refuse_nan,
+    refuse_shares,
     sigmoid,
     single,
 )
@@ -37,18 +39,30 @@ __all__ = [
 ]
 
 
-class Objectness(PerImage):
+class InUnits(PerImage):
+    """A decoder of boxes that are pixels where nobody says so: an error as long as none shows that they can be."""
+
+    in_doubt: bool
+
+    def check_units(self, boxes: Array) -> None:
+        """Look at ``boxes`` of all candidates of an image."""
+        if self.in_doubt:
+            refuse_shares(self.frame, boxes)
+            self.in_doubt = not boxes.max(initial=0) > SHARES
+
+
+class Objectness(InUnits):
     """``[1, N, 5 + C]``: cx, cy, w, h, objectness, class scores (sigmoids); the score is objectness × class.
 
     With ``strides`` the boxes are YOLOX's: offsets from grid cells, log sizes. Without, as YOLOv5 exports them, they
-    are in ``units`` of the network's input: pixels, or shares of it.
+    are in ``units`` of the network's input: pixels, or shares of it; see ``InUnits``.
     """
 
     def __init__(
-        self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none", units: str = "pixels"
+        self, frame: Frame, decoder: str, strides: Sequence[int] = (), activation: str = "none", units: str = ""
     ) -> None:
         self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
-        self.size = box_scale(frame, units)
+        self.size, self.in_doubt = box_scale(frame, units), not (units or strides)
         self.grid = _grid(frame, strides) if strides else None
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
@@ -56,6 +70,7 @@ class Objectness(PerImage):
         rows = single(self.frame, outputs, self.decoder, cells, 5 + self.frame.classes)
         if not self.activated:
             rows = np.concatenate([rows[:, :4], sigmoid(rows[:, 4:])], axis=1)
+        self.check_units(rows[:, :4])
         objectness = rows[:, 4].copy()  # one pass over the scattered column instead of three
         refuse_nan(self.frame, objectness)
         # A class score is at most 1, so objectness alone already rules out nearly every candidate.
@@ -88,22 +103,23 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
 
 
 def box_scale(frame: Frame, units: str) -> Floats | np.float32:
-    """What boxes in ``units`` (pixels or shares) of the network's input are multiplied by."""
+    """What boxes in ``units`` (shares, or else pixels) of the network's input are multiplied by."""
     return np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
 
 
-class ClassChannels(PerImage):
+class ClassChannels(InUnits):
     """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: a box, class scores, no objectness. The box is cx, cy, w, h in
     pixels of the network's input, unless ``boxes`` and ``units`` say otherwise."""
 
     def __init__(
-        self, frame: Frame, decoder: str, activation: str = "none", boxes: str = "cxcywh", units: str = "pixels"
+        self, frame: Frame, decoder: str, activation: str = "none", boxes: str = "cxcywh", units: str = ""
     ) -> None:
         self.frame, self.decoder, self.activated = frame, decoder, activation == "none"
-        self.format, self.size = boxes, box_scale(frame, units)
+        self.format, self.size, self.in_doubt = boxes, box_scale(frame, units), not units
 
     def decode(self, outputs: Sequence[Array]) -> Readout:
         channels = single(self.frame, outputs, self.decoder, 4 + self.frame.classes, None)
+        self.check_units(channels[:4])
         if not self.activated:
             channels = np.concatenate([channels[:4], sigmoid(channels[4:])])
         best = channels[4:].max(axis=0)
@@ -115,13 +131,14 @@ class ClassChannels(PerImage):
         return Readout(corners_of(boxes, self.format) * self.size, scores, labels)
 
 
-class BoxesAndScores(PerImage):
+class BoxesAndScores(InUnits):
     """Boxes ``[1, N, 4]`` and class scores ``[1, N, C]`` or ``[1, C, N]`` apart, before suppression, as YOLO-NAS and
     PP-YOLOE export them: x0, y0, x1, y1 in pixels of the network's input, unless ``boxes`` and ``units`` say otherwise.
     """
 
-    def __init__(self, frame: Frame, activation: str, stated: str, boxes: str = "xyxy", units: str = "pixels") -> None:
-        self.frame, self.activated, self.format, self.size = frame, activation == "none", boxes, box_scale(frame, units)
+    def __init__(self, frame: Frame, activation: str, stated: str, boxes: str = "xyxy", units: str = "") -> None:
+        self.frame, self.activated, self.format = frame, activation == "none", boxes
+        self.size, self.in_doubt = box_scale(frame, units), not units
         roles = output_roles(frame, stated, ("boxes", "scores"))
         self.boxes, self.scores = roles["boxes"], roles["scores"]
 
@@ -136,6 +153,7 @@ class BoxesAndScores(PerImage):
                 f"Got {list(outputs[self.boxes].shape)} and {list(outputs[self.scores].shape)}: check names= and "
                 f"outputs=."
             )
+        self.check_units(boxes)
         values = scores[0].astype(np.float32, copy=False)
         best = values.max(axis=1)
         refuse_nan(self.frame, best)
@@ -255,7 +273,7 @@ def _yolox(frame: Frame, spec: Spec) -> Decoder:
 
 
 def _yolov5(frame: Frame, spec: Spec) -> Decoder:
-    sizes, units, activation = _anchors(spec), _units(spec) or "pixels", _activation(spec)
+    sizes, units, activation = _anchors(spec), _units(spec), _activation(spec)
     levels = levels_of(frame, "anchors", (), sizes.shape[1]) if _is_split(frame) else []
     if levels:
         return Heads(frame, levels, "anchors", activated=activation == "none", anchors=sizes)
@@ -277,7 +295,7 @@ def _anchors(spec: Spec) -> Floats:
 
 def _channels(name: str) -> Callable[[Frame, Spec], Decoder]:
     def build(frame: Frame, spec: Spec) -> Decoder:
-        boxes, units = _boxes(spec, "cxcywh"), _units(spec) or "pixels"
+        boxes, units = _boxes(spec, "cxcywh"), _units(spec)
         activation, strides = _activation(spec), _strides(spec, "8,16,32")
         levels = levels_of(frame, "distances", strides) if _is_split(frame) else []
         if levels:
@@ -331,9 +349,7 @@ def _queries(name: str, activation: str) -> Callable[[Frame, Spec], Decoder]:
 
 
 def _boxes_and_scores(frame: Frame, spec: Spec) -> Decoder:
-    return BoxesAndScores(
-        frame, _activation(spec), spec.take("outputs", ""), _boxes(spec, "xyxy"), _units(spec) or "pixels"
-    )
+    return BoxesAndScores(frame, _activation(spec), spec.take("outputs", ""), _boxes(spec, "xyxy"), _units(spec))
 
 
 def _nms(frame: Frame, spec: Spec) -> Decoder:

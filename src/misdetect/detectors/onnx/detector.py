@@ -17,6 +17,7 @@ from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
 from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of
 from misdetect.detectors.outputs import Array, Decoder, Frame
 from misdetect.detectors.preprocess import PRESETS, Preprocess
+from misdetect.detectors.probe import add_sure, refuse_task
 from misdetect.detectors.wiring import batch_size_of, limits_of, positive, preprocess_of
 from misdetect.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
 from misdetect.picture import digest
@@ -138,7 +139,7 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
     stated = spec.options.get("decoder", "")
     if stated.startswith("python:"):
         return ()
-    _refuse_task(spec, file)
+    refuse_task(spec, file.metadata)
     try:
         look = look_at(file, spec)
     except (BadSpec, DetectorFailed):
@@ -151,17 +152,8 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
             f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is "
             f"{look.spec(spec)!r} (misdetect detectors {spec.target} says what was seen and what is guessed)."
         )
-    same = {stated, look.value("decoder")} <= {"yolov8", "yolo11"} or stated in ("", look.value("decoder"))
-    for finding in look.findings:
-        if same and finding.sure and not finding.implied:
-            spec.options.setdefault(finding.option, finding.value)
+    add_sure(spec, look.findings, look.decoder)
     return look.shapes
-
-
-def _refuse_task(spec: Spec, file: OnnxFile) -> None:
-    task = file.metadata.task
-    if task and task != "detect":
-        raise BadSpec(f"{spec.text!r}: the file says of itself that it is for the task {task!r}, not for detection.")
 
 
 def _refuse_between_strides(spec: Spec, file: OnnxFile, preprocess: Preprocess) -> None:

@@ -24,10 +24,11 @@ _MADE_OF = ("resize", "colour", "scale")
 
 @dataclass(frozen=True)
 class Look:
-    """What was found in ``file``: ``findings`` are options of its spec, ``shapes`` those of its outputs for one image,
-    ``classes`` how many the outputs show."""
+    """What was found in ``file``: the ``decoder`` that reads it, ``findings``, which are the options that its spec does
+    not say, ``shapes``, those of its outputs for one image, and ``classes``, how many the outputs show."""
 
     file: OnnxFile
+    decoder: str
     findings: tuple[Finding, ...]
     shapes: tuple[tuple[int, ...], ...]
     classes: int | None
@@ -36,10 +37,6 @@ class Look:
     def guessed(self) -> tuple[Finding, ...]:
         """What nothing in the file shows."""
         return tuple(finding for finding in self.findings if not finding.sure)
-
-    def value(self, option: str) -> str:
-        """The value found for ``option``, or ""."""
-        return next((finding.value for finding in self.findings if finding.option == option), "")
 
     def spec(self, given: Spec) -> str:
         """``given`` with all that was found and need be said."""
@@ -89,7 +86,7 @@ def look_at(file: OnnxFile, given: Spec) -> Look:
         *_batch(file, reading, single),
     )
     kept = tuple(finding for finding in findings if finding.option not in given.options)
-    return Look(file, kept, shapes_of(outputs), reading.classes)
+    return Look(file, reading.findings[0].value, kept, shapes_of(outputs), reading.classes)
 
 
 def file_layout(file: OnnxFile, spec: Spec) -> Layout | None:

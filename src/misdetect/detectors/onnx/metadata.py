@@ -52,6 +52,13 @@ class Metadata:
         )
 
 
+def as_texts(values: Any) -> dict[str, str]:
+    """Values by key, as JSON and YAML files hold them, as the texts that ``Metadata.of`` reads."""
+    if not isinstance(values, Mapping):
+        return {}
+    return {str(key): value if isinstance(value, str) else repr(value) for key, value in values.items()}
+
+
 def _literal(texts: Mapping[str, str], key: str) -> Any:
     text = texts.get(key, "")
     if not text or len(text) > _LONGEST:

@@ -1,0 +1,269 @@
+"""Files that cannot be used, or must not be, and what files say of themselves: a sentence each, whatever the format."""
+
+import json
+import shutil
+import warnings
+from itertools import permutations
+
+import cv2
+import exported_models as models
+import numpy as np
+import pytest
+from format_tables import make_models, refused
+
+from misdetect.detectors import load_detector
+from misdetect.errors import MisdetectError
+
+
+@pytest.fixture(scope="module")
+def here(made_once):
+    pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("openvino")
+    return made_once("formats", make_models)
+
+
+# --- bad files -------------------------------------------------------------------------------------------------------
+
+FILES = {"openvino": "raw.xml", "torchscript": "raw.torchscript", "tflite": "raw.tflite", "onnx": "raw.onnx"}
+ENDINGS = {"openvino": ".xml", "torchscript": ".torchscript", "tflite": ".tflite", "onnx": ".onnx"}
+
+
+def spec_of(scheme, path, here, names="names.txt"):
+    trust = ",trust=yes" if scheme == "torchscript" else ""
+    return f"{scheme}:{path},decoder=yolov8,names={here / names},{models.WIRED}{trust}"
+
+
+@pytest.mark.parametrize("scheme", FILES)
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "there is no file"),
+        (b"", "empty|cannot be loaded"),
+        (b"a shopping list\n", "is text|cannot be loaded"),
+        ("half", "cannot be loaded|cut off|not a graph"),
+        ("photo", "first bytes|cannot be loaded"),
+    ],
+)
+def test_files_that_are_no_model(scheme, content, says, here, tmp_path):
+    path = tmp_path / f"model{ENDINGS[scheme]}"
+    (tmp_path / "model.bin").write_bytes((here / "raw.bin").read_bytes())
+    if content == "half":
+        whole = (models.KEPT if scheme == "tflite" else here) / FILES[scheme]
+        content = whole.read_bytes()[: whole.stat().st_size // 2]
+    elif content == "photo":
+        content = cv2.imencode(".png", np.zeros((9, 9, 3), np.uint8))[1].tobytes()
+    if content is not None:
+        path.write_bytes(content)
+    said = refused(spec_of(scheme, path, here))
+    assert str(path) in said
+    assert any(part in said for part in says.split("|")), said
+
+
+@pytest.mark.parametrize(("scheme", "other"), list(permutations(FILES, 2)))
+def test_a_file_of_another_format(scheme, other, here, tmp_path):
+    path = tmp_path / "model.bin"
+    path.write_bytes(((models.KEPT if other == "tflite" else here) / FILES[other]).read_bytes())
+    assert str(path) in refused(spec_of(scheme, path, here))
+
+
+@pytest.mark.parametrize("scheme", FILES)
+def test_names_of_another_length(scheme, here, tmp_path):
+    (tmp_path / "two.txt").write_text("chair\nlamp")
+    path = (models.KEPT if scheme == "tflite" else here) / FILES[scheme]
+    said = refused(spec_of(scheme, path, here, tmp_path / "two.txt"))
+    assert "with 2 names" in said
+    assert "7, 24]" in said
+
+
+def test_names_of_another_length_than_a_graph_that_suppresses(here, tmp_path):
+    (tmp_path / "two.txt").write_text("chair\nlamp")
+    said = refused(f"tflite:{models.KEPT}/suppressed.tflite,names={tmp_path}/two.txt,{models.WIRED}")
+    assert "the graph tells 3 classes apart, but" in said
+    assert "names 2" in said
+
+
+def test_a_model_of_another_task(here, tmp_path):
+    """A classifier has an output [1, classes]; every runtime's message shows it."""
+    import torch
+
+    class Classifier(torch.nn.Module):
+        def forward(self, x):
+            return x.mean((2, 3))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.trace(Classifier(), torch.zeros(1, 3, 64, 96)).save(str(tmp_path / "c.torchscript"))
+        torch.onnx.export(Classifier(), torch.zeros(1, 3, 64, 96), str(tmp_path / "c.onnx"), dynamo=False)
+    models.write_openvino(tmp_path / "c.xml", tmp_path / "c.onnx")
+    for file in ("torchscript:c.torchscript", "openvino:c.xml", "onnx:c.onnx"):
+        scheme, _, name = file.partition(":")
+        assert "[1, 3]" in refused(spec_of(scheme, tmp_path / name, here))
+
+
+def test_a_model_of_segmentation(here, tmp_path):
+    """Maps of the image, alone or beside boxes whose masks they make, are no detections that a decoder reads."""
+    import torch
+
+    class Maps(torch.nn.Module):
+        def forward(self, x):
+            return x.softmax(1)
+
+    class Masks(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(1, 4 + 3 + 32, -1)[:, :, :24], torch.nn.functional.interpolate(x, (16, 24))
+
+    for name, module, shape in (("maps", Maps(), (64, 96)), ("masks", Masks(), (104, 96))):
+        images = torch.zeros(1, 3, *shape)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.trace(module, images).save(str(tmp_path / f"{name}.torchscript"))
+            torch.onnx.export(module, images, str(tmp_path / f"{name}.onnx"), dynamo=False)
+        models.write_openvino(tmp_path / f"{name}.xml", tmp_path / f"{name}.onnx")
+        wired = models.WIRED.replace("96x64", f"{shape[1]}x{shape[0]}")
+        for file in (f"torchscript:{tmp_path}/{name}.torchscript,trust=yes", f"openvino:{tmp_path}/{name}.xml"):
+            said = refused(f"{file},decoder=yolov8,names={here}/names.txt,{wired}")
+            assert ("[1, 3, 64, 96]" if name == "maps" else "[1, 39, 24]") in said
+            assert "segmentation" in refused(f"{file},names={here}/names.txt,{wired}") or name == "masks"
+    (tmp_path / "metadata.yaml").write_text("task: segment\nnames: {0: chair, 1: lamp, 2: rug}\n")
+    assert "for the task 'segment'" in refused(f"openvino:{tmp_path}/masks.xml,decoder=yolov8,{wired}")
+    about = json.dumps(models.ULTRALYTICS | {"task": "segment"})
+    models.write_torchscript(tmp_path / "s.torchscript", about=about)
+    assert "for the task 'segment'" in refused(f"torchscript:{tmp_path}/s.torchscript,trust=yes,decoder=yolov8")
+    (tmp_path / "s.tflite").write_bytes(
+        models.with_files((models.KEPT / "raw.tflite").read_bytes(), {"metadata.json": about})
+    )
+    assert "for the task 'segment'" in refused(f"tflite:{tmp_path}/s.tflite,decoder=yolov8")
+
+
+def test_operators_that_a_runtime_does_not_know(here, tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes((models.KEPT / "suppressed.tflite").read_bytes().replace(b"PostProcess", b"PastProcess"))
+    assert "TFLite_Detection_PastProcess" in refused(spec_of("tflite", path, here))
+    shutil.copy(here / "raw.bin", tmp_path / "model.bin")
+    (tmp_path / "model.xml").write_text((here / "raw.xml").read_text().replace('type="ReLU"', 'type="Rolu"'))
+    assert "Rolu" in refused(spec_of("openvino", tmp_path / "model.xml", here))
+
+
+def test_weights_that_are_missing_or_cut_off(here, tmp_path):
+    path = tmp_path / "model.xml"
+    shutil.copy(here / "raw.xml", path)
+    assert "there is no file 'model.bin' beside it" in refused(spec_of("openvino", path, here))
+    (tmp_path / "model.bin").write_bytes((here / "raw.bin").read_bytes()[:100])
+    assert "weights" in refused(spec_of("openvino", path, here))
+
+
+# --- what files say of themselves ------------------------------------------------------------------------------------
+
+
+def test_names_inside_a_tflite_file(tmp_path):
+    wired = models.WIRED
+    assert load_detector(f"tflite:{models.KEPT}/suppressed.tflite,{wired}").names == models.NAMES
+    plain = (models.KEPT / "raw.tflite").read_bytes()
+    path = tmp_path / "m.tflite"
+    path.write_bytes(models.with_files(plain, {"metadata.json": json.dumps({"names": dict(enumerate("abc"))})}))
+    assert load_detector(f"tflite:{path},decoder=yolov8,{wired}").names == ("a", "b", "c")
+    path.write_bytes(models.with_files(plain, {"a.txt": "x\ny\nz", "b.txt": "u\nv\nw"}))
+    assert "carries no class names" in refused(f"tflite:{path},decoder=yolov8,{wired}")
+    path.write_bytes(models.with_files(plain, {"labels.txt": "x\ny"}))
+    assert "with 2 names" in refused(f"tflite:{path},decoder=yolov8,{wired}")
+
+
+def test_a_placeholder_before_the_names_stands_for_no_class(here, tmp_path):
+    """Label files of TensorFlow's first detectors begin with "???", one of a label map with id 1."""
+    (tmp_path / "old.txt").write_text("???\nchair\nlamp\nrug")
+    items = [f'item {{ id: {i + 1} name: "/m/{i}" display_name: "{name}" }}' for i, name in enumerate(models.NAMES)]
+    (tmp_path / "map.pbtxt").write_text("\n".join(items))
+    photo = models.photos(1)
+    spec = f"tflite:{models.KEPT}/suppressed.tflite,{models.WIRED}"
+    (own,) = load_detector(spec).detect(photo)
+    for file in ("old.txt", "map.pbtxt"):
+        detector = load_detector(f"{spec},names={tmp_path / file}")
+        assert detector.names == ("unused 0", *models.NAMES)
+        (found,) = detector.detect(photo)
+        np.testing.assert_array_equal(found.labels, own.labels + 1)
+
+
+def test_what_ultralytics_says_of_its_torchscript(tmp_path):
+    about = {"names": dict(enumerate(models.NAMES)), "imgsz": [models.HEIGHT, models.WIDTH]}
+    path = tmp_path / "m.torchscript"
+    models.write_torchscript(path, about=json.dumps(about))
+    detector = load_detector(f"torchscript:{path},trust=yes,decoder=yolov8")
+    assert detector.names == models.NAMES
+    assert (detector.preprocess.width, detector.preprocess.height) == (models.WIDTH, models.HEIGHT)
+
+
+# --- what is not run -------------------------------------------------------------------------------------------------
+
+
+def test_a_torchscript_that_writes_files_is_not_loaded_without_trust(here, tmp_path, monkeypatch):
+    """``torch.save`` is an operator, and an archive may call it while it is loaded."""
+    import torch
+    from writing_module import Writer
+
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(Writer()).save("model.torchscript")
+    said = refused("torchscript:model.torchscript,decoder=yolov8,names=coco,size=64")
+    assert "add trust=yes" in said
+    assert not (tmp_path / "written").exists()
+    with pytest.raises(MisdetectError):
+        load_detector("torchscript:model.torchscript,trust=yes,decoder=yolov8,names=coco,size=64")
+    assert (tmp_path / "written").exists()  # the danger is real
+
+
+def test_a_run_of_a_stranger_does_not_load_torchscript():
+    from misdetect.detectors.catalogue import reach
+
+    assert reach("torchscript:FILE,trust=yes") == "is code and would be run"
+    assert reach("savedmodel:FOLDER,trust=yes") == "is code and would be run"
+    assert reach("savedmodel:FOLDER") is None
+
+
+def test_checkpoints_of_ultralytics_are_recognised_without_unpickling(here, tmp_path):
+    import torch
+    from ultralytics_checkpoint import write_checkpoint
+
+    path = tmp_path / "yolo11n.pt"
+    write_checkpoint(path)
+    export = f"yolo export model={path} format=onnx"
+    for spec in (f"ultralytics:{path}", f"torchscript:{path},trust=yes", f"yolox:{path},names=coco"):
+        said = refused(spec)
+        assert export in said
+        assert f"onnx:{tmp_path}/yolo11n.onnx,decoder=yolo11" in said
+    torch.save({"weight": torch.zeros(1)}, path)
+    assert "a torch checkpoint of weights alone" in refused(f"torchscript:{path},trust=yes")
+
+
+def test_a_checkpoint_by_its_name_alone(here, tmp_path):
+    import torch
+    from ultralytics_checkpoint import write_checkpoint
+
+    path = tmp_path / "yolo11n.pt"
+    write_checkpoint(path)
+    assert f"yolo export model={path} format=onnx" in refused(str(path))
+    torch.save({"weight": torch.zeros(1)}, path)
+    said = refused(str(path))
+    assert "is not a checkpoint of Ultralytics (it is a torch checkpoint of weights)" in said
+    assert f"'yolox:{path},names=coco'" in said
+    shutil.copy(here / "raw.torchscript", path)
+    said = refused(str(path))
+    assert "it is a TorchScript archive" in said
+    assert f"'torchscript:{path},trust=yes,decoder=NAME'" in said
+    path.write_text("a shopping list")
+    assert "it is text" in refused(str(path))
+
+
+def test_a_tflite_file_by_its_name_alone_says_what_is_missing(here):
+    assert "carries no class names" in refused(f"{models.KEPT}/raw.tflite")
+    assert "give resize=, colour=, scale=" in refused(f"{models.KEPT}/suppressed.tflite")
+    said = refused(f"{models.KEPT}/raw.tflite,names={here}/names.txt")
+    assert "nothing in the file states preset" in said
+    assert "decoder=yolov8" in said
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo11"])
+def test_shares_that_are_said_to_be_pixels_are_taken_so(decoder, here):
+    spec = f"openvino:{here}/shares.xml,decoder={decoder},names={here}/names.txt,{models.WIRED},units=pixels"
+    (found,) = load_detector(spec).detect(models.photos(1))
+    assert len(found) == 0 or found.boxes.max() < 10
