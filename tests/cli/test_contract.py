@@ -82,7 +82,9 @@ def is_one_sentence(text: str) -> bool:
     return text.startswith("misdetect: ") and text.count("\n") == 1 and "Traceback" not in text and "\x1b" not in text
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "verb", [pytest.param(verb, marks=pytest.mark.heavy) if verb == "harden" else verb for verb in VERBS]
+)
 def test_json_is_one_document_with_sorted_keys_and_nothing_else(run, commands, verb, tmp_path):
     code, out, err = run(*commands[verb], "--json")
     assert code == 0, err

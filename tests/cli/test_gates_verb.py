@@ -138,7 +138,7 @@ def test_on_compare_only_what_is_certain_fails(run, tmp_path):
         ("AP falls", 2),
     ):
         assert run("compare", *both, "--fail-if", gate)[0] == code, gate
-        assert run("compare", *reversed(both), "--fail-if", "miss_rate rises")[0] == 0
+    assert run("compare", *reversed(both), "--fail-if", "miss_rate rises")[0] == 0
     out = tmp_path / "out"
     code, said, err = run("compare", *both, "--fail-if", "calibration rises", "--out", out, "--json")
     assert code == 1

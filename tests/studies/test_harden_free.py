@@ -71,7 +71,7 @@ def by_hand(detector, batches, recipe, replays, alpha, clean):
     return seen, weights(detector)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("family", "alpha"), [*((family, None) for family in FAMILIES), ("yolox", 3.0)])
 def test_it_takes_the_steps_of_a_loop_written_by_hand(tmp_path: Path, family: str, alpha: float | None) -> None:
     """The signs of tiny slopes may differ between two computations, and Adam's first steps with them: few do."""
