@@ -1,12 +1,23 @@
-"""What runs are called, and in which settings they differ: on settings written down by hand."""
+"""What runs are called, what is known of them and in which settings they differ: on few written down by hand."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from explain_runs import write
 
-from misdetect.errors import BadSpec
-from misdetect.report.comparison import check_folder, endings, flat, settings_of
+from misdetect.engine.store import Run
+from misdetect.errors import BadData, BadSpec
+from misdetect.report.comparison import (
+    CompareSettings,
+    check_folder,
+    compare,
+    endings,
+    flat,
+    open_all,
+    settings_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +61,40 @@ def test_figures_of_a_comparison_are_drawn_into_a_folder_of_their_own(tmp_path):
     for name in ("file", "run", "checkup"):
         with pytest.raises(BadSpec, match="expected another folder"):
             check_folder(tmp_path / name)
+
+
+def test_what_is_known_of_a_run_is_asked_of_whom_and_with_which_versions(tmp_path):
+    """Also how the detector was set; not the names of its classes."""
+    for name in ("a", "b"):
+        kept = Run.open(write(tmp_path / name, [["proposal"], [None]], detector=f"zoo:{name}"))
+        kept.note(detector_settings={"nms": 0.5}, versions={"misdetect": "1"})
+        kept.close()
+    first, second = open_all([tmp_path / "a", tmp_path / "b"], CompareSettings())
+    assert (first.name, first.study, first.document["missed"]) == ("a", "explain", 1)
+    known = {"detector_settings.nms": 0.5, "versions.misdetect": "1", "settings.loc": 0.5, "data.spec": "made"}
+    assert known.items() <= second.settings.items()
+    assert second.settings["detector.spec"] == "zoo:b"
+    assert not any(key.endswith(".names") for key in second.settings)
+
+
+def test_documents_are_only_set_side_by_side(tmp_path):
+    """As a study without a comparison of its own, here one of an older version that does not say what failed."""
+    for name, findings in (("a", []), ("b", [1, 2])):
+        said = {"study": "doctor", "settings": {"images": 6}, "findings": findings, "before": 0.25, "images": 6}
+        (tmp_path / f"{name}.json").write_text(json.dumps(said | {"counts": {"images": 7}}))
+    found = compare([tmp_path / "a.json", tmp_path / "b.json"], CompareSettings())
+    assert [each["value"] for each in found["numbers"]["findings"]] == [0, 2]
+    assert (found["paired"], found["why_not_paired"]) == (False, ["runs of doctor are set side by side only"])
+    assert [(each["name"], each["images"], each["failed"]) for each in found["runs"]] == [("a", 7, 0), ("b", 7, 0)]
+    assert found["resampling"] == {"confidence": 0.9, "seed": 0}
+    assert found["settings"] == {"settings.images": 6}
+    said["finished"] = False
+    (tmp_path / "b.json").write_text(json.dumps(said))
+    with pytest.raises(BadData, match="compare takes finished run directories"):
+        compare([tmp_path / "a.json", tmp_path / "b.json"], CompareSettings())
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"confidence": 0.009}, {"confidence": 0.9991}])
+def test_what_no_interval_can_be_made_of_is_refused(wrong):
+    with pytest.raises(BadSpec, match="should be"):
+        CompareSettings(**wrong)

@@ -78,6 +78,7 @@ def test_a_folder_has_its_number_its_pictures_and_all_numbers(folders):
     assert documents[0]["failure"] == failure(), "JSON has no NaN"
     assert documents[0]["detector"] == {"fingerprint": "one", "spec": "zoo:one"}
     assert "names" not in documents[0]["data"]
+    assert list(documents[0]) == sorted(documents[0])
     assert (documents[0]["settings"], documents[0]["command"]) == (ExplainSettings().document(), ["explain"])
 
 

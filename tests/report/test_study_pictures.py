@@ -182,19 +182,35 @@ def test_an_attack_is_shown_with_the_change_around_grey_as_large_as_it_can_be(at
     assert np.mean(np.array(off) <= 1) > 0.9, "the rest are letters"
 
 
+def around_an_attack(folder, photo, after):
+    """The three pictures of an attack that made ``after`` of ``photo``."""
+    data = from_pairs([(photo, {"boxes": [], "labels": []})], ["cup"])
+    row = {"kind": "image", "image": data[0].id, "condition": "cls", "png": png(after)}
+    how = AttackSettings()
+    made = attack._before_and_after(written(folder, "attack", how, SCHEMA, [row]), data[0], "cls", how)
+    return [part(made, i, LEAST) for i in range(3)]
+
+
 def test_pixels_of_an_attack_stay_as_they_are_and_none_is_amplified_beyond_its_range(tmp_path):
     """On a picture large enough to be shown as it is, with changes of one at most."""
     photo = np.zeros((LEAST, LEAST, 3), np.uint8)
     photo[:, 100:] = 255
     after = photo.copy()
     after[:, :10], after[:, -10:] = 1, 254
-    data = from_pairs([(photo, {"boxes": [], "labels": []})], ["cup"])
-    row = {"kind": "image", "image": data[0].id, "condition": "cls", "png": png(after)}
-    how = AttackSettings()
-    made = attack._before_and_after(written(tmp_path / "run", "attack", how, SCHEMA, [row]), data[0], "cls", how)
-    assert np.array_equal(part(made, 0, LEAST), photo)
-    assert np.array_equal(part(made, 2, LEAST), after)
-    assert part(made, 1, LEAST)[5, [0, 50, 200, LEAST - 1], 0].tolist() == [255, 128, 128, 1]
+    shown_before, change, shown_after = around_an_attack(tmp_path / "run", photo, after)
+    assert np.array_equal(shown_before, photo)
+    assert np.array_equal(shown_after, after)
+    assert change[5, [0, 50, 200, LEAST - 1], 0].tolist() == [255, 128, 128, 1]
+
+
+def test_where_a_small_picture_is_smoothed_a_change_does_not_leave_the_range(tmp_path):
+    photo = np.full((48, 48, 3), 255, np.uint8)
+    photo[:, :24] = 200
+    _, change, after = around_an_attack(tmp_path / "run", photo, np.full_like(photo, 255))
+    half = LEAST // 2
+    assert after[:, :half].min() > 240
+    assert np.abs(change[:, :half] - 255).max() <= 1
+    assert (change[:, half:] == 128).all()
 
 
 # verify
