@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pretended_device import PretendedDevice
 
 import misdetect as md
 from misdetect.boxes import iou
@@ -176,6 +177,21 @@ def test_every_decoder_gives_the_detections_of_the_onnx_path(tmp_path, family):
         assert image.shape == (32, 32, 3)
         counts.append(len(mine))
     assert sum(counts) > 6, "a detector that says something"
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "yolox"])
+def test_nothing_is_computed_from_tensors_of_two_devices(tmp_path, family):
+    if family == "yolox" and not NANO.exists():
+        pytest.skip("the shared fixture yolox_nano.onnx is not here")
+    spec = f"onnx:{NANO},decoder=yolox,names=coco" if family == "yolox" else graph(tmp_path / "tiny.onnx", family)
+    source, images = load_onnx(Spec.parse(spec)), [noise(5, 40, 32)]
+    with PretendedDevice(torch.nn.Identity()) as device:  # the graph is brought there when it is loaded
+        white = load_differentiable(source)
+        white.detect(images)
+        white.trace(images)
+        white.gradient([images[0].astype(np.float32)], [Truth([[2.0, 3, 18, 20]], [0])], "all")
+    assert device.refused == []
+    assert all(tensor.is_there for tensor in white.module.state_dict(keep_vars=True).values())
 
 
 @pytest.mark.parametrize("loss", ["cls", "loc", "all"])

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import hf_models
 import numpy as np
 import pytest
 import torch
+from pretended_device import PretendedDevice
 
 from misdetect.data import load_data
 from misdetect.detections import Truth
 from misdetect.detectors import load_detector
+from misdetect.detectors.hf.detector import wrap as wrap_hf
+from misdetect.detectors.torchvision.load import wrap as wrap_torchvision
 from misdetect.detectors.where import fastest_batch
+from misdetect.detectors.yolox.net import cells_of
 from misdetect.errors import BadSpec
 from misdetect.grid import boxes_on_grid, scores_on_grid
 
@@ -22,42 +27,88 @@ def images() -> list[np.ndarray]:
     return [sample.image for sample in load_data("rooms:val").limit(3)]
 
 
-@pytest.fixture(scope="module")
-def detector() -> Any:
-    return load_detector("zoo:yolox,batch=1")
+def _zoo(name: str) -> Callable[[], Any]:
+    return lambda: (
+        load_detector(f"zoo:{name},batch=1"),
+        load_data("rooms:val")[0].image,
+        Truth([[20, 20, 70, 70]], [0]),
+    )
 
 
-def _asked(detector: Any, images: list[np.ndarray]) -> dict[str, Callable[[], Any]]:
-    truth = Truth([[20, 20, 70, 70]], [0])
-    floats = [images[0].astype(np.float32)]
-    return {
-        "detect": lambda: [found.boxes for found in detector.detect(images[:1])],
-        "trace": lambda: [inside.refined for inside in detector.trace(images[:1])],
-        "gradient": lambda: [detector.gradient(floats, [truth], "all")[0]],
-        "losses": lambda: [np.array([value.item() for value in detector.losses(floats, [truth]).values()])],
-    }
+def _torchvision(family: str) -> Callable[[], Any]:
+    def make() -> Any:
+        import torchvision_toys as toys
+
+        return wrap_torchvision(toys.toy(family), toys.NAMES), toys.pictures(1)[0], toys.truth()
+
+    return make
 
 
-@pytest.mark.parametrize("what", ["detect", "trace", "gradient", "losses"])
-def test_no_tensor_is_made_elsewhere(detector: Any, images: list[np.ndarray], what: str) -> None:
-    """With another default device, whatever is made without saying where lies on ``meta``, and cannot be computed with:
-    as on a GPU, where it would lie on the CPU. Only of the family whose network is ours: the libraries of the others
-    make tensors on the CPU and move them, which is slow but right."""
-    torch.manual_seed(0)
-    expected = _asked(detector, images)[what]()
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        found = _asked(detector, images)[what]()
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+def _hf(kind: str) -> Callable[[], Any]:
+    names = [f"class {i}" for i in range(hf_models.CLASSES)]
+    return lambda: (wrap_hf(hf_models.build(kind), names), hf_models.images(1)[0], hf_models.truth())
 
 
-def test_the_check_itself_finds_a_careless_tensor() -> None:
-    with torch.device("meta"), pytest.raises(RuntimeError):
-        (torch.from_numpy(np.ones(3)) + torch.zeros(3)).numpy()
+TORCHVISION = ("ssd", "retinanet", "fcos", "faster-rcnn", "mask-rcnn")
+EVERY = {
+    **{f"zoo:{name}": _zoo(name) for name in ("yolox", "ssd", "faster-rcnn", "retinanet", "deformable-detr")},
+    **{f"torchvision:{family}": _torchvision(family) for family in TORCHVISION},
+    **{f"hf:{kind}": _hf(kind) for kind in hf_models.KINDS},
+}
 
 
-@pytest.mark.parametrize("name", ["ssd", "yolox"])
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_is_computed_from_tensors_of_two_devices(name: str) -> None:
+    detector, image, truth = EVERY[name]()
+    two, floats, truths = [image] * 2, [image.astype(np.float32)] * 2, [truth, Truth.empty()]
+    cells_of.cache_clear()  # the mode does not know what was made before it
+    with PretendedDevice(detector.module) as device:
+        detector.detect(two)
+        detector.trace(two)
+        detector.gradient(floats, truths, "all")
+        losses = detector.losses(floats, truths)
+    assert device.refused == []
+    assert all(loss.is_there for loss in losses.values() if loss.requires_grad)  # so the mode was not blind
+
+
+@pytest.mark.parametrize(
+    ("careless", "call"),
+    [
+        (lambda x: x + torch.ones(3), "add"),
+        (lambda x: torch.cat([x, torch.from_numpy(np.ones(3, np.float32))]), "cat"),
+        (lambda x: torch.where(x > 0, x, torch.zeros(3).to(x.dtype)), "where"),
+        (lambda x: x + x.detach().cpu(), "add"),
+        (lambda x: torch.arange(3)[x.long()], "__getitem__"),
+        (lambda x: x.detach().numpy(), "numpy"),
+    ],
+)
+def test_the_pretended_device_refuses_what_a_gpu_refuses(careless: Callable[[Any], Any], call: str) -> None:
+    module = torch.nn.BatchNorm1d(3)
+    with PretendedDevice(module) as device:
+        careless(module.weight)
+    assert [line.split()[0] for line in device.refused] == [call]
+
+
+@pytest.mark.parametrize(
+    "careful",
+    [
+        lambda x: x + torch.ones(3, device=x.device),
+        lambda x: x + torch.from_numpy(np.ones(3)).to(x),
+        lambda x: x + torch.zeros_like(x) + torch.tensor(2.0),
+        lambda x: x[torch.arange(2)] + 1,
+        lambda x: x.detach().cpu().numpy() + torch.ones(3).numpy(),
+        lambda x: sum(x) + x.new_ones(3),
+    ],
+)
+def test_the_pretended_device_takes_what_a_gpu_takes(careful: Callable[[Any], Any]) -> None:
+    module = torch.nn.BatchNorm1d(3)
+    with PretendedDevice(module) as device:
+        careful(module.weight)
+    assert device.refused == []
+
+
+@pytest.mark.parametrize("name", ["yolox", pytest.param("ssd", marks=pytest.mark.heavy)])
 def test_the_batch_decides_nothing(name: str, images: list[np.ndarray]) -> None:
     one, many = load_detector(f"zoo:{name},batch=1"), load_detector(f"zoo:{name},batch=auto")
     assert many.settings["batch"] == f"auto: {many.batch_size}"

@@ -99,29 +99,40 @@ def load_differentiable(detector: OnnxDetector) -> DifferentiableOnnx:
     Raises ``LevelTooLow`` where the graph cannot be converted, its decoder does not show every candidate, or the
     converted graph does not agree with ONNX Runtime.
     """
-    path = Path(Spec.parse(detector.spec).target)
-    reader = _reader(detector)
-    module = _convert(path, detector.spec)
-    _check_parity(module, detector)
+    spec = Spec.parse(detector.spec)
+    device = _device(spec.take("device", "cpu"))
+    reader = _reader(detector, device)
+    module = _convert(Path(spec.target), detector.spec).to(device)
+    _check_parity(module, detector, device)
     limits = detector.settings
     how = Selection(
         limits["score"], limits["nms"], limits["max"], limits["agnostic"], limits["multilabel"] or reader.multilabel
     )
-    return DifferentiableOnnx(_Converted(module, detector, reader, how), digest(detector.fingerprint, "onnx2torch"))
+    where = [] if device.type == "cpu" else [device.type]
+    fingerprint = digest(detector.fingerprint, "onnx2torch", *where)
+    return DifferentiableOnnx(_Converted(module, detector, reader, how, device), fingerprint)
+
+
+def _device(wanted: str) -> torch.device:
+    """The device of ``device=``, which ONNX Runtime has; the CPU where this torch is not built for it."""
+    return torch.device(wanted if torch.cuda.is_available() else "cpu")
 
 
 class _Converted(TorchDetector):
     """The machinery of ``TorchDetector`` around a converted graph; not shown, since it would look trainable."""
 
-    def __init__(self, module: nn.Module, source: OnnxDetector, reader: Reader, how: Selection) -> None:
+    def __init__(
+        self, module: nn.Module, source: OnnxDetector, reader: Reader, how: Selection, device: torch.device
+    ) -> None:
         settings = {**source.settings, "level": "differentiable"}
+        self._device = device
         super().__init__(module, source.names, spec=source.spec, settings=settings, batch_size=source.batch_size)
         self.convention, self.reader, self.how = source.preprocess, reader, how
 
     @property
     def device(self) -> torch.device:
-        """Converted graphs run on the CPU; one without parameters has no other way to say so."""
-        return torch.device("cpu")
+        """Where the graph was put; one without parameters has no other way to say so."""
+        return self._device
 
     @property
     def dtype(self) -> torch.dtype:
@@ -183,7 +194,7 @@ class _Converted(TorchDetector):
         raise LevelTooLow(f"{self.spec} is an exported graph and cannot be trained: train the model it came from.")
 
 
-def _reader(detector: OnnxDetector) -> Reader:
+def _reader(detector: OnnxDetector, device: torch.device) -> Reader:
     """How to read this detector's outputs in torch, or a ``LevelTooLow`` that says why it cannot be done."""
     decoder, one_each = detector.decoder, SimOTA(overlaps=0)
     if not getattr(decoder, "activated", True):
@@ -191,21 +202,21 @@ def _reader(detector: OnnxDetector) -> Reader:
             f"{detector.spec!r}: a white box cannot read scores that lack their sigmoid; export the graph with it."
         )
     if isinstance(decoder, Objectness) and decoder.grid is not None:
-        corners, steps = (torch.from_numpy(part) for part in decoder.grid)
+        corners, steps = (torch.from_numpy(part).to(device) for part in decoder.grid)
         strides = steps.flatten()
         cells = Cells(corners, strides, torch.unique_consecutive(strides, return_inverse=True)[1])
         return Reader(
             lambda outputs: _grid_and_objectness(_rows(outputs, 5 + decoder.frame.classes), cells), SimOTA(), cells
         )
     if isinstance(decoder, Objectness):
-        scale = torch.as_tensor(decoder.size)
+        scale = torch.as_tensor(decoder.size, device=device)
         return Reader(lambda outputs: _objectness(_rows(outputs, 5 + decoder.frame.classes), scale), SimOTA())
     if isinstance(decoder, ClassChannels):
         return Reader(lambda outputs: _class_channels(_rows(outputs, 4 + decoder.frame.classes, 1), decoder), SimOTA())
     if isinstance(decoder, BoxesAndScores):
         return Reader(lambda outputs: _boxes_and_scores(outputs, decoder), SimOTA())
     if isinstance(decoder, Queries):
-        size = torch.tensor([decoder.frame.width, decoder.frame.height] * 2)
+        size = torch.tensor([decoder.frame.width, decoder.frame.height] * 2, device=device)
         return Reader(lambda o: _queries(decoder, size, o), one_each, multilabel=not decoder.softmax)
     if isinstance(decoder, Heads):
         raise LevelTooLow(
@@ -247,15 +258,17 @@ def _objectness(rows: Tensor, scale: Tensor) -> Decoded:
 
 
 def _class_channels(rows: Tensor, decoder: ClassChannels) -> Decoded:
-    return Decoded(_corners(rows[..., :4], decoder.format) * torch.as_tensor(decoder.size), rows[..., 4:])
+    scale = torch.as_tensor(decoder.size, device=rows.device)
+    return Decoded(_corners(rows[..., :4], decoder.format) * scale, rows[..., 4:])
 
 
 def _boxes_and_scores(outputs: Sequence[Tensor], decoder: BoxesAndScores) -> Decoded:
     scores = outputs[decoder.scores]
+    scale = torch.as_tensor(decoder.size, device=scores.device)
     boxes = outputs[decoder.boxes].reshape(len(scores), -1, 4)
     if scores.shape[1] != boxes.shape[1]:
         scores = scores.transpose(1, 2)
-    return Decoded(_corners(boxes, decoder.format) * torch.as_tensor(decoder.size), scores)
+    return Decoded(_corners(boxes, decoder.format) * scale, scores)
 
 
 def _queries(decoder: Queries, size: Tensor, outputs: Sequence[Tensor]) -> Decoded:
@@ -305,7 +318,7 @@ def _convert(path: Path, spec: str) -> nn.Module:
     return module
 
 
-def _check_parity(module: nn.Module, detector: OnnxDetector) -> None:
+def _check_parity(module: nn.Module, detector: OnnxDetector, device: torch.device) -> None:
     """Refuse a converted graph whose outputs differ from ONNX Runtime's on an image of noise."""
     convention = detector.preprocess
     random = np.random.default_rng(0)
@@ -316,7 +329,7 @@ def _check_parity(module: nn.Module, detector: OnnxDetector) -> None:
     expected = detector.infer(tensor)
     try:
         with torch.no_grad():
-            got = [as_array(output) for output in _outputs(module(torch.from_numpy(tensor.copy())))]
+            got = [as_array(output) for output in _outputs(module(torch.from_numpy(tensor.copy()).to(device)))]
     except Exception as error:  # see `_convert`
         raise LevelTooLow(f"{detector.spec!r}: the converted graph does not run ({_first_line(error)}).") from error
     for name, mine, theirs in zip(detector.decoder.frame.outputs, got, expected, strict=True):  # type: ignore[attr-defined]
