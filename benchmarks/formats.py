@@ -1,12 +1,14 @@
 """What a detector in a file costs beyond its runtime: ratios of one run, for each spec.
 
     python benchmarks/formats.py [tflite:FILE,… openvino:FILE.xml,… --images FOLDER] [--repeats 5]
+    python benchmarks/formats.py --onnx FILE.onnx,decoder=yolox,names=coco [--images FOLDER]
 
-Without specs, a network of a small detector's size (320 x 320, 2000 candidates, 80 classes) is exported to ONNX,
-OpenVINO and TorchScript, and where TensorFlow is installed one of the same layers to TensorFlow Lite, float and int8,
-and SavedModel. ``runtime`` calls the runtime itself on arrays that are ready; ``adapter`` is the detector's ``infer``
-on the same arrays, ``decode`` what follows it, ``prepare`` what comes before. Each image is measured in all four ways
-in turn, in seconds of the processor rather than of the clock, which other processes slow. Prints one JSON document.
+``--onnx`` takes a network that was trained, and converts it to OpenVINO and TorchScript. Without it and without specs,
+a network of a small detector's size (320 x 320, 2000 candidates, 80 classes) is exported to ONNX, OpenVINO and
+TorchScript, and where TensorFlow is installed one of the same layers to TensorFlow Lite, float and int8, and
+SavedModel. ``runtime`` calls the runtime itself on ready arrays; ``adapter`` is the detector's ``infer`` on the
+same arrays, ``decode`` what follows it, ``prepare`` what comes before. Each image is measured in all four ways in turn,
+in seconds of the processor rather than of the clock, which other processes slow. Prints one JSON document.
 """
 
 import argparse
@@ -69,6 +71,31 @@ def torch_formats(folder: Path) -> list[str]:
     ]
 
 
+def converted(spec: str, folder: Path) -> list[str]:
+    """A network in an ONNX file by its spec, in ONNX, OpenVINO and TorchScript."""
+    import openvino
+    import torch
+
+    from misdetect.detectors.torchvision import ops
+
+    ops.load()  # onnx2torch imports torchvision
+    import onnx2torch
+
+    path, _, options = spec.removeprefix("onnx:").partition(",")
+    convention = load_detector(f"onnx:{path},{options}").preprocess  # type: ignore[attr-defined]
+    width, height = convention.width, convention.height
+    openvino.save_model(openvino.Core().read_model(path), folder / "real.xml", compress_to_fp16=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = onnx2torch.convert(path).eval()
+        torch.jit.trace(module, torch.zeros(1, 3, height, width)).save(str(folder / "real.torchscript"))
+    return [
+        f"onnx:{path},{options}",
+        f"openvino:{folder}/real.xml,{options}",
+        f"torchscript:{folder}/real.torchscript,trust=yes,batch=1,size={width}x{height},{options}",
+    ]
+
+
 def tensorflow_formats(folder: Path) -> list[str]:
     """The network in TensorFlow Lite, float and int8, and as a SavedModel."""
     import tensorflow as tf
@@ -76,19 +103,25 @@ def tensorflow_formats(folder: Path) -> list[str]:
     layers = [kernel.transpose(2, 3, 1, 0) for kernel in kernels()]
 
     class Network(tf.Module):
+        def __init__(self, unit: float) -> None:
+            super().__init__()
+            self.unit = unit
+
         @tf.function
         def __call__(self, images: Any) -> Any:
             x = images
             for layer in layers[:-1]:
                 x = tf.nn.relu(tf.nn.conv2d(x, layer, 2, "SAME"))
             x = tf.transpose(tf.reshape(tf.nn.conv2d(x, layers[-1], 1, "SAME"), (1, -1, 4 + CLASSES)), (0, 2, 1))
-            return {"output0": tf.concat([SIZE * tf.sigmoid(x[:, :4]), tf.sigmoid(x[:, 4:] - RARE)], 1)}
+            return {"output0": tf.concat([self.unit * tf.sigmoid(x[:, :4]), tf.sigmoid(x[:, 4:] - RARE)], 1)}
 
-    module = Network()
-    function = module.__call__.get_concrete_function(tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32, "images"))
-    tf.saved_model.save(module, str(folder / "saved"), signatures=function)
     noise = np.random.default_rng(1).random((8, 1, SIZE, SIZE, 3), np.float32)
-    for name in ("float", "int8"):
+    # boxes in pixels would leave scores, which share a tensor's steps with them, none: so exporters write shares
+    for name, unit in (("float", SIZE), ("int8", 1)):
+        module = Network(unit)
+        function = module.__call__.get_concrete_function(tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32, "images"))
+        if name == "float":
+            tf.saved_model.save(module, str(folder / "saved"), signatures=function)
         converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
         if name == "int8":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -202,6 +235,7 @@ def main() -> None:
     parser.add_argument("specs", nargs="*")
     parser.add_argument("--images", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--onnx")
     arguments = parser.parse_args()
     images = (
         [cv2.imread(str(file))[..., ::-1].copy() for file in sorted(arguments.images.iterdir())]
@@ -209,7 +243,7 @@ def main() -> None:
         else rooms()
     )
     with tempfile.TemporaryDirectory() as folder:
-        specs = arguments.specs
+        specs = arguments.specs + (converted(arguments.onnx, Path(folder)) if arguments.onnx else [])
         if not specs:
             made = torch_formats(Path(folder)) + (tensorflow_formats(Path(folder)) if find_spec("tensorflow") else [])
             specs = [f"{spec},decoder=yolov8,names=coco,size={SIZE}" for spec in made]

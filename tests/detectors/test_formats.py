@@ -155,6 +155,17 @@ def test_a_torchscript_module_that_takes_images_as_they_are(here, tmp_path):
             assert_same(found, models.brightest(image))
 
 
+def test_an_openvino_graph_of_eight_bits_is_close_to_its_floats(loaded, here, rooms, tmp_path):
+    models.write_openvino_int8(tmp_path / "eight.xml", here / "raw.onnx")
+    assert "FakeQuantize" in (tmp_path / "eight.xml").read_text()
+    every = ",nms=1,score=0,multilabel=yes,max=72"
+    eight = loaded(FORMATS["openvino"].replace("{here}/raw.xml", f"{tmp_path}/eight.xml"), every).detect(rooms[:3])
+    for found, exact in zip(eight, loaded(FORMATS["openvino"], every).detect(rooms[:3]), strict=True):
+        assert len(found) == len(exact) == 72
+        assert np.abs(found.scores - exact.scores).max() > 1e-5
+        np.testing.assert_allclose(found.scores, exact.scores, atol=0.03)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_is_well_formed(name, loaded, rooms):
     detector = loaded(ALL[name])
