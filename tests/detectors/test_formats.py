@@ -13,6 +13,7 @@ from loopback import running_server
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
+from misdetect.errors import MisdetectError
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +154,9 @@ def test_a_torchscript_module_that_takes_images_as_they_are(here, tmp_path):
         assert detector.batch_size == 1
         for image, found in zip(sizes, detector.detect(sizes), strict=True):
             assert_same(found, models.brightest(image))
+    unsaid = load_detector(spec.replace(",units=shares", ""))
+    with pytest.raises(MisdetectError, match="give units=shares"):
+        unsaid.detect(sizes)
 
 
 def test_an_openvino_graph_of_eight_bits_is_close_to_its_floats(loaded, here, rooms, tmp_path):

@@ -172,9 +172,11 @@ def load_exported(
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
     preprocess = preprocess_of(spec, preset, network.shape, network.dtype, about.size)
     limits = limits_of(spec, kind.nms)
+    # pixels of images of any size: only whether boxes can be such is judged by it
+    height, width = _BLANK if own_size == "pixels" else (preprocess.height, preprocess.width)
     frame = Frame(
-        preprocess.width,
-        preprocess.height,
+        width,
+        height,
         len(names),
         limits["score"],
         network.outputs,
