@@ -68,6 +68,7 @@ def test_nothing_is_computed_from_tensors_of_two_devices(name: str) -> None:
         detector.trace(two)
         detector.gradient(floats, truths, "all")
         losses = detector.losses(floats, truths)
+        assert detector.fingerprint
     assert device.refused == []
     assert all(loss.is_there for loss in losses.values() if loss.requires_grad)  # so the mode was not blind
 
