@@ -142,6 +142,7 @@ def test_ious_are_bars_in_their_cell():
         assert -0.5 < bar.get_y() <= bar.get_y() + bar.get_height() == pytest.approx(0.45)
     assert [(t.get_text(), round(t.get_position()[0])) for t in axes.texts] == [("20.0", 2)]
     assert len(axes.patches) - len(bars) == 16
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 3.5), (3.5, -0.5)), "all cells are within it"
 
 
 def test_a_corner_marks_the_cell_that_another_policy_fills_otherwise():
@@ -151,6 +152,7 @@ def test_a_corner_marks_the_cell_that_another_policy_fills_otherwise():
     cells = [(xy.mean(axis=0).round().tolist(), np.ptp(xy, axis=0).max() < 0.5) for xy in corners]
     assert sorted(cells) == [([1, 2], True), ([3, 0], True)]
     assert axes.get_xlim()[1] > 4.8, "the missed stand behind the background, with a gap"
+    assert (axes.get_xlim()[0], axes.get_ylim()) == (-0.5, (3.5, -0.5))
 
 
 def test_colours_of_confidence_are_shares_of_the_row():
