@@ -62,11 +62,11 @@ def made_once(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def signals_as_found():
     """A command takes the signals, and one that is over ends the process when it hears one: whoever runs a command in
-    the process of a test gives them back, or the worker dies in a test of interruptions that comes later."""
-    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in heard]
+    the process of a test, or of a fixture, gives them back, or the worker dies in a test of interruptions that comes
+    later."""
+    assert heeded() == AT_FIRST
     yield
-    assert [signal.getsignal(number) for number in heard] == before
+    assert heeded() == AT_FIRST
 
 
 @pytest.fixture
@@ -87,6 +87,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def heeded():
+    """Who hears each signal that ends a command."""
+    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+
+AT_FIRST = heeded()
 
 
 NEEDED = "MISDETECT_NEED_BROWSER"
