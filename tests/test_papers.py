@@ -55,6 +55,17 @@ def test_a_claim_says_what_confirms_it_and_asks_runs_that_there_are(claim):
             assert ("key" in number) != ("query" in number)
 
 
+@pytest.mark.parametrize("claim", **named([claim for claim in CATALOGUE.claims() if not claim.why]))
+def test_something_stands_beside_a_claim_or_it_says_why_not(claim):
+    assert bool(claim.beside) != bool(claim.alone)
+    if claim.alone:
+        assert f"Nothing stands beside it: {claim.alone}." in PAGE
+    else:
+        assert claim.beside["says"]
+        assert claim.beside.get("numbers") or claim.beside.get("text")
+        assert claim.beside["says"] in PAGE
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_every_command_is_one_that_misdetect_takes(size):
     questions = CATALOGUE.questions(size)

@@ -75,8 +75,8 @@ class Paper:
 class Claim:
     """What a paper says, and what would confirm it. ``numbers`` are what is read, by name; ``holds`` compares them.
 
-    ``beside`` is the same for what the paper did not have: a control, a ladder, a prior. A claim that cannot be tested
-    says ``why``, and has no numbers.
+    ``beside`` is the same for what the paper did not have: a control, a ladder, a prior; where nothing can stand there,
+    ``alone`` says why. A claim that cannot be tested says ``why``, and has no numbers.
     """
 
     id: str
@@ -90,6 +90,7 @@ class Claim:
     numbers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     holds: tuple[str, ...] = ()
     beside: Mapping[str, Any] = field(default_factory=dict)
+    alone: str = ""
     why: str = ""
 
     def parts(self) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]], tuple[str, ...]]]:

@@ -5,7 +5,7 @@ the run directory; where it is gone, the files that are there stay.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from misdetect.report import attack_figures, charts, explain_figures, verify_fig
 from misdetect.studies.explain.rows import TIDE_TYPES
 from papers.catalogue import ROOT, Catalogue, Paper
 from papers.runs import Places
-from papers.tables import known
+from papers.tables import failures, known, retraining, verification
 from papers.verdicts import Results
 
 DOCS = ROOT / "docs"
@@ -140,17 +140,56 @@ def _parts(paper: Paper, catalogue: Catalogue, results: Results, places: Places)
     found = {called: document for _, called, document in known(paper, "parts", catalogue, results)}
     if not found:
         return
+    yield "2-table-1", "Table 1: R_P / R_M / F_vv", lambda: _table(verification(paper, catalogue, results))
     first = next(iter(found.values()))
     states = {name: part["states"] for name, part in first["by_part"].items()}
     yield "2-figure-3", "Fig. 3: states of parts (drawn bicycles)", lambda: verify_figures.states(states)
     means = {name: part["box"] for name, part in first["prior"]["by_part"].items()}
     yield "2-figure-4", "Fig. 4: mean position and size of the parts", lambda: _prior(means)
-    ap = {called: {"AP": {n: part["AP"] for n, part in each["by_part"].items()}} for called, each in found.items()}
-    yield "2-figure-5", "Fig. 5: AP of each part", lambda: verify_figures.ap_bars(ap)
+    yield "2-figure-5", "Fig. 5: AP of each part, and over all", lambda: _figure_five(found)
     careful = {f"{called}, .5": each for _, called, each in known(paper, "careful", catalogue, results)}
     both = {name: {**each, "score": each["settings"]["score"]} for name, each in (found | careful).items()}
     caption = "Fig. 6: recall of missing parts over IoU, at .05 and at .5"
     yield "2-figure-6", caption, lambda: verify_figures.missing_recall(both)
+
+
+def _figure_five(found: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Parts across and AP up, as in the paper; the best part of the first detector comes first."""
+    first = next(iter(found.values()))
+    ranked = sorted(first["by_part"], key=lambda part: -(first["by_part"][part]["AP"] or 0))
+    groups: dict[str, dict[str, charts.Value]] = {
+        part: {called: (each["by_part"][part]["AP"], None) for called, each in found.items()} for part in ranked
+    }
+    groups["all parts"] = {called: (each["ap"]["AP"], None) for called, each in found.items()}
+    figure = charts.grouped_bars(groups, "AP over present parts (Fig. 5)", "AP, IoU .5:.95")
+    figure.set_size_inches(14, 4)
+    axes = figure.axes[0]
+    axes.margins(x=0.01)
+    for text in list(axes.texts):  # at this size numbers would lie on each other
+        text.remove()
+    axes.tick_params(axis="x", labelrotation=60)
+    return figure
+
+
+def _table(rows: Sequence[Sequence[object]]) -> Figure:
+    """``rows`` as a table, the first of them the head; columns as wide as their longest text."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) + 2 for column in zip(*texts, strict=True)]
+    figure = charts.new(0.075 * sum(widths), 0.25 * len(texts) + 0.1)
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0.01, 0.02, 0.98, 0.96))
+    axes.axis("off")
+    shares = [width / sum(widths) for width in widths]
+    drawn = axes.table(
+        texts[1:], colLabels=texts[0], colWidths=shares, cellLoc="left", colLoc="left", bbox=(0, 0, 1, 1)
+    )
+    drawn.auto_set_font_size(False)
+    drawn.set_fontsize(8)
+    for (row, _), cell in drawn.get_celld().items():
+        cell.visible_edges = "B"
+        cell.set_edgecolor(charts.INK if row == 0 else charts.PALE)
+        cell.set_text_props(weight="bold" if row == 0 else "normal")
+    return figure
 
 
 def _prior(means: Mapping[str, Any]) -> Figure:
@@ -182,7 +221,12 @@ def _insertion(paper: Paper, catalogue: Catalogue, results: Results, places: Pla
     campaigns = known(paper, "guided", catalogue, results)
     found = {called: document["relocation"]["progress"] for _, called, document in campaigns}
     if found:
+        first, third = failures(paper, catalogue, results)
+        yield "4-table-1", "Table 1: synthetic images, detected objects, failures", lambda: _table(first)
+        yield "4-tables-3-and-4", "Tables 3 and 4: relocated objects, HOG intersection", lambda: _table(third)
         yield "4-figure-8", "Fig. 8: how far failing objects could be moved towards the centroid", lambda: _moved(found)
+    if rows := retraining(paper, results):
+        yield "4-retraining", "Section 6.4: AP after retraining", lambda: _table(rows)
 
 
 def _moved(found: Mapping[str, Mapping[str, int]]) -> Figure:

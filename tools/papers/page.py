@@ -39,10 +39,10 @@ says; *refuted*: none of it does; *not clear*: it spans both. What has never hap
 happen on up to 1 − .05^(1/n) of them. Over its subjects a claim is confirmed (refuted) if at least half of them
 say so and none says the opposite; where they disagree it is not clear, and the counts tell. *Beside* it stands
 the same number with what the paper did not have: for papers 1 and 4 what is left after the null control,
-flicker and harmless changes; for paper 2 another score threshold, or the prior; for paper 3 TIDE's types of the
-same misses; for paper 5 the ladder of ever stronger attacks
+flicker and harmless changes; for paper 2 another score threshold, and the prior (the mean box of a part over all
+bicycles); for paper 3 TIDE's types of the same misses; for paper 5 the ladder of ever stronger attacks
 ([attack.md](attack.md#is-the-attack-strong-enough)): where it is broken, what a detector keeps is not held in
-its favour.
+its favour. Where one of these makes no sense for a claim, it says why; – is where nothing was left to count.
 
 Sizes: a run is `quick` (minutes in all, wide intervals) or `full`; each line says which. `make papers` runs
 what is missing in full size, `make papers ARGS=--quick` in quick size, and both write this page again.
@@ -175,10 +175,17 @@ def _claim(claim: Claim, catalogue: Catalogue, results: Results, judged: Sequenc
         row.append(each.verdict)
         if claim.beside:
             besides = claim.beside.get("numbers", {})
-            row.append(each.beside_text or _told_all(besides, each.beside, results, each.subject) or "–")
+            said = (_worded(each.beside_words), _told_all(besides, each.beside, results, each.subject))
+            row.append("; ".join(filter(None, said)) or "–")
             row.append(each.beside_verdict or "")
         rows.append([*row, " and ".join(each.sizes)])
     yield markdown_table(rows)
+    if claim.alone:
+        yield f"Nothing stands beside it: {claim.alone}."
+
+
+def _worded(words: Mapping[str, str | None]) -> str:
+    return "; ".join(f"{name}: {text or '–'}" if len(words) > 1 else text or "–" for name, text in words.items())
 
 
 def _reads(numbers: Mapping[str, Mapping[str, Any]]) -> str:

@@ -142,6 +142,7 @@ def share(out: Path, query: Query) -> dict[str, Any] | None:
         rows = md.open(out / query.within if query.within else out).query(query.sql).to_pylist()
     except MisdetectError:  # nothing was found to look into
         return None
+    rows.sort(key=lambda row: str(row["image"]))  # groups come in any order, and resamples draw by place
     above, below = ([float(row[name] or 0) for row in rows] for name in ("above", "below"))
     if not sum(below):
         return None

@@ -1,4 +1,5 @@
-"""The papers' own tables, with our numbers in them, as Markdown. They read the result files."""
+"""The papers' own tables, with our numbers in them: as rows, the first of them the head, and as Markdown. They read the
+result files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ def tables(number: int, catalogue: Catalogue, results: Results) -> Iterator[str]
 
 
 Known = Iterator[tuple[str, str, Mapping[str, Any]]]
+Rows = list[list[Any]]
 
 
 def known(paper: Paper, run: str, catalogue: Catalogue, results: Results) -> Known:
@@ -39,7 +41,12 @@ def _transplanting(paper: Paper, catalogue: Catalogue, results: Results) -> Iter
 
 
 def _parts(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:
-    rows = [["R_P / R_M / F_vv", "", "paper", "score ≥ .05", "score ≥ .5"]]
+    yield f"**Table 1** (the paper's YOLO is YOLOv3).\n\n{markdown_table(verification(paper, catalogue, results))}"
+
+
+def verification(paper: Paper, catalogue: Catalogue, results: Results) -> Rows:
+    """Table 1 of paper 2."""
+    rows: Rows = [["R_P / R_M / F_vv", "", "paper", "score ≥ .05", "score ≥ .5"]]
     for kind, title in (("with_localisation", "with localisation"), ("without_localisation", "without localisation")):
         for name, printed in paper.printed.items():
             if kind in printed:
@@ -47,8 +54,8 @@ def _parts(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str
                 measured = [results.of(run, name) for run in (first, "careful")]
                 cells = ["–" if found is None else _three(found["document"][kind]) for found in measured]
                 called = catalogue.subjects[name].called
-                rows.append([f"**{title}**", called, " / ".join(f"{v:.2f}" for v in printed[kind]), *cells])
-    yield f"**Table 1** (the paper's YOLO is YOLOv3).\n\n{markdown_table(rows)}"
+                rows.append([title, called, " / ".join(f"{v:.2f}" for v in printed[kind]), *cells])
+    return rows
 
 
 def _three(said: Mapping[str, Any]) -> str:
@@ -77,10 +84,17 @@ def _percent(value: float | None) -> str:
 
 
 def _insertion(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:
+    yield from map(markdown_table, failures(paper, catalogue, results))
+    if rows := retraining(paper, results):
+        yield markdown_table(rows)
+
+
+def failures(paper: Paper, catalogue: Catalogue, results: Results) -> tuple[Rows, Rows]:
+    """Table 1 of paper 4, and its Tables 3 and 4 side by side."""
     printed = paper.printed["all eight"]
     counted = ("synthetic images", "detected objects", "images causing failures")
-    first = [["Table 1", *counted, "only flicker", "distinct, attributable", "of these harmful"]]
-    third = [["Tables 3 and 4", "inserted, failing", "relocated", "unique", "HOG % inserted", "relocated"]]
+    first: Rows = [["Table 1", *counted, "only flicker", "distinct, attributable", "of these harmful"]]
+    third: Rows = [["Tables 3 and 4", "inserted, failing", "relocated", "unique", "HOG % inserted", "relocated"]]
     names = ("inserted", "relocated", "unique", "natural", "natural_relocated")
     first.append(["paper, all eight", printed["images"], printed["objects"], printed["failing"], "–", "–", "–"])
     third.append(["paper, all eight", *(printed[name] for name in names)])
@@ -90,15 +104,19 @@ def _insertion(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator
         first.append([called, *ours, document["flicker"], document["attributable"], document["harm"]["harmful"]])
         natural = [_percent(four[name]) for name in ("inserted", "relocated")]
         third.append([called, three["inserted"], three["relocated"], three["relocated_unique"], *natural])
-    yield markdown_table(first)
-    yield markdown_table(third)
+    return first, third
+
+
+def retraining(paper: Paper, results: Results) -> Rows:
+    """The table of section 6.4 of paper 4; nothing where nothing was retrained."""
     retrained = results.of("retraining", "ssd")
-    if retrained is not None:
-        rows = [["Retraining", "paper, mAP", "AP", "AP50 with inserted objects"]]
-        for name, mean in paper.printed["retraining"].items():
-            test = retrained["document"]["configurations"][name]["test"]
-            rows.append([name, mean, *(f"{test[key]['mean']:.3f}" for key in ("AP", "edited_AP50"))])
-        yield markdown_table(rows)
+    if retrained is None:
+        return []
+    rows: Rows = [["Retraining", "paper, mAP", "AP", "AP50 with inserted objects"]]
+    for name, mean in paper.printed["retraining"].items():
+        test = retrained["document"]["configurations"][name]["test"]
+        rows.append([name, mean, *(f"{test[key]['mean']:.3f}" for key in ("AP", "edited_AP50"))])
+    return rows
 
 
 def _attacks(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:

@@ -187,7 +187,7 @@ class Judged:
     verdict: str
     beside: Mapping[str, Measured | None]
     beside_verdict: str | None
-    beside_text: str | None
+    beside_words: Mapping[str, str | None]
     sizes: tuple[str, ...]
 
 
@@ -202,8 +202,8 @@ def judge(claim: Claim, results: Results) -> list[Judged]:
         besides = claim.beside.get("numbers", {})
         beside = {name: results.number(spec, subject) for name, spec in besides.items()}
         aside = together(claim.beside.get("holds", ()), numbers | beside)
-        text = results.text(claim.beside["text"], subject) if "text" in claim.beside else None
-        found.append(Judged(subject, numbers, verdict, beside, aside, text, _sizes(claim, subject, results)))
+        words = {name: results.text(spec, subject) for name, spec in claim.beside.get("text", {}).items()}
+        found.append(Judged(subject, numbers, verdict, beside, aside, words, _sizes(claim, subject, results)))
     return found
 
 
