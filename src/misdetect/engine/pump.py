@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from threading import Event
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -113,11 +114,14 @@ class _Ask:
 
 @dataclass(eq=False)
 class _Flight:
-    """A batch on its way to the detector; its thread leaves the answers and their cost in ``result``."""
+    """A batch on its way to the detector; its thread leaves the answers and their cost in ``result``. It tells by
+    itself how far it is: an interruption may strike before anybody knows its future."""
 
     asks: list[_Ask]
     images: list[Any]
     result: tuple[list[Any], "Counter[str]"] | None = None
+    begun: bool = False
+    over: Event = field(default_factory=Event)
 
 
 class _Inline(Executor):
@@ -227,8 +231,10 @@ class Pump:
         finally:
             sys.setswitchinterval(interval)
             executor.shutdown(wait=not interrupted, cancel_futures=True)
-            wait([future for future in in_flight if not future.cancelled()], _LAST_CALL)
+            ends = perf_counter() + _LAST_CALL
             for flight in flights:  # answers that came too late for their case still go into the cache
+                if flight.begun:
+                    flight.over.wait(max(0.0, ends - perf_counter()))
                 self._receive(flight)
             for kept in (self.cache, self.journal):
                 if kept is not None:
@@ -373,6 +379,13 @@ class Pump:
 
     def _call(self, flight: _Flight) -> None:
         """Runs in the detector's thread: one answer or one exception per image, and what it cost."""
+        flight.begun = True
+        try:
+            self._ask_detector(flight)
+        finally:
+            flight.over.set()
+
+    def _ask_detector(self, flight: _Flight) -> None:
         asks, images = flight.asks, flight.images
         cost: Counter[str] = Counter()
         started = self._calls[id(flight)] = perf_counter()
