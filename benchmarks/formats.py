@@ -34,15 +34,17 @@ WIDTHS = (3, 32, 64, 128, 256)
 STAGES = ("prepare", "runtime", "adapter", "decode")
 
 
-def kernels() -> list[np.ndarray]:
-    """The kernels of the network's layers, as torch has them; the last makes candidates of what is left."""
+def kernels(widen: int) -> list[np.ndarray]:
+    """The kernels of the network's layers, as torch has them, each ``widen`` times as wide; the last makes candidates
+    of what is left."""
     random = np.random.default_rng(0)
-    sizes = [(after, before, 3, 3) for before, after in pairwise(WIDTHS)]
-    sizes += [((4 + CLASSES) * CANDIDATES // (SIZE // 16) ** 2, WIDTHS[-1], 1, 1)]
+    widths = [WIDTHS[0], *(width * widen for width in WIDTHS[1:])]
+    sizes = [(after, before, 3, 3) for before, after in pairwise(widths)]
+    sizes += [((4 + CLASSES) * CANDIDATES // (SIZE // 16) ** 2, widths[-1], 1, 1)]
     return [random.normal(0, (2 / np.prod(size[1:])) ** 0.5, size).astype(np.float32) for size in sizes]
 
 
-def torch_formats(folder: Path) -> list[str]:
+def torch_formats(folder: Path, widen: int) -> list[str]:
     """The network in ONNX, OpenVINO and TorchScript."""
     import openvino
     import torch
@@ -50,7 +52,7 @@ def torch_formats(folder: Path) -> list[str]:
     class Network(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layers = torch.nn.ParameterList(torch.from_numpy(kernel) for kernel in kernels())
+            self.layers = torch.nn.ParameterList(torch.from_numpy(kernel) for kernel in kernels(widen))
 
         def forward(self, x: Any) -> Any:
             for layer in list(self.layers)[:-1]:
@@ -96,11 +98,11 @@ def converted(spec: str, folder: Path) -> list[str]:
     ]
 
 
-def tensorflow_formats(folder: Path) -> list[str]:
+def tensorflow_formats(folder: Path, widen: int) -> list[str]:
     """The network in TensorFlow Lite, float and int8, and as a SavedModel."""
     import tensorflow as tf
 
-    layers = [kernel.transpose(2, 3, 1, 0) for kernel in kernels()]
+    layers = [kernel.transpose(2, 3, 1, 0) for kernel in kernels(widen)]
 
     class Network(tf.Module):
         def __init__(self, unit: float) -> None:
@@ -236,6 +238,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--onnx")
+    parser.add_argument("--widen", type=int, default=1, help="layers so many times as wide: as slow as real networks")
     arguments = parser.parse_args()
     images = (
         [cv2.imread(str(file))[..., ::-1].copy() for file in sorted(arguments.images.iterdir())]
@@ -245,7 +248,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         specs = arguments.specs + (converted(arguments.onnx, Path(folder)) if arguments.onnx else [])
         if not specs:
-            made = torch_formats(Path(folder)) + (tensorflow_formats(Path(folder)) if find_spec("tensorflow") else [])
+            made = torch_formats(Path(folder), arguments.widen)
+            made += tensorflow_formats(Path(folder), arguments.widen) if find_spec("tensorflow") else []
             specs = [f"{spec},decoder=yolov8,names=coco,size={SIZE}" for spec in made]
         found = {spec.replace(folder, ""): compare(spec, images, arguments.repeats) for spec in specs}
     print(json.dumps({"detectors": found, "images": len(images), "load": os.getloadavg()}, indent=2, sort_keys=True))
