@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from fresh import in_fresh_process
 from toys import DATA, ChainStudy, SumDetector, chain_rows, picture
 
 from misdetect.budget import Budget
@@ -136,8 +137,9 @@ def test_where_every_image_is_unreadable_the_data_is_at_fault(tmp_path):
         go(tmp_path / "run", Blind())
 
 
-def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path):
-    """Two batches are under way when the interruption strikes; the second sitting asks neither again."""
+def interrupted_and_resumed(folder):
+    """Two batches are under way when the interruption strikes; then a second sitting. Was the first interrupted, and
+    what did it, and what did both, ask?"""
 
     class Endless(ChainStudy):
         def run(self, case):
@@ -155,14 +157,24 @@ def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path
             return super().detect(images)
 
     def sitting():
-        cache = Cache(tmp_path / "cache.sqlite")
+        cache = Cache(folder / "cache.sqlite")
         return list(Pump(Slow(fingerprint="slow", batch_size=2), study, cache=cache).run(study.cases()))
 
-    with pytest.raises(KeyboardInterrupt):
+    interrupted = False
+    try:
         sitting()
+    except KeyboardInterrupt:
+        interrupted = True
     before = list(asked)
-    assert before
     sitting()
+    return interrupted, before, asked
+
+
+def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path):
+    """In a process of its own: a signal that strikes elsewhere than it should ends a worker of the tests."""
+    interrupted, before, asked = in_fresh_process(interrupted_and_resumed, tmp_path)
+    assert interrupted
+    assert before
     assert len(asked) == len(set(asked)) == 8
 
 
@@ -176,19 +188,28 @@ def test_a_spent_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path):
     assert outcome.run.table().to_pylist() == chain_rows(40)
 
 
+class Interrupting(SumDetector):
+    calls = 0
+
+    def detect(self, images):
+        self.calls += 1
+        if self.calls == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        return super().detect(images)
+
+
+def interrupted_midway(out):
+    """Whether an interruption ends a run into ``out``."""
+    try:
+        go(out, detector=Interrupting())
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
 def test_an_exception_midway_leaves_what_was_finished(tmp_path):
-    class Interrupting(SumDetector):
-        calls = 0
-
-        def detect(self, images):
-            self.calls += 1
-            if self.calls == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.2)
-            return super().detect(images)
-
-    with pytest.raises(KeyboardInterrupt):
-        go(tmp_path / "run", detector=Interrupting())
+    assert in_fresh_process(interrupted_midway, tmp_path / "run")
     kept = Run.open(tmp_path / "run").done()
     assert 0 < len(kept) < 40
     assert go(tmp_path / "run").run.table().to_pylist() == chain_rows(40)
