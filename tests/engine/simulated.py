@@ -12,7 +12,7 @@ from itertools import count
 from misdetect.engine.backend import Asking
 from misdetect.engine.boundary import check_detections
 from misdetect.engine.conversation import Conversation, Seat
-from misdetect.engine.requests import Detect, Finished, Trace
+from misdetect.engine.requests import Detect, Finished, Trace, UnderWay
 
 _ACTIVE = 8
 """Cases that a pump with batches of one has under way."""
@@ -28,6 +28,7 @@ class SimulatedSeat(Seat):
         self.world = world
         self.said = []
         self.cases, self.asks = deque(), deque()
+        self.told = hasattr(world.study, "answered")
         self.active, self.busy, self.over, self.asked_for_more = 0, False, False, False
         self.go_on()
 
@@ -54,7 +55,7 @@ class SimulatedSeat(Seat):
         while self.cases and self.active < _ACTIVE and len(self.asks) < _QUEUED:
             case = self.cases.popleft()
             self.active += 1
-            self.advance(case, self.world.study.run(case), None, first=True)
+            self.advance(case, self.world.study.run(case), None)
         if self.asks and not self.busy:
             self.busy = True
             self.world.later(self, *self.asks.popleft())
@@ -64,27 +65,29 @@ class SimulatedSeat(Seat):
             self.asked_for_more = True
             self.say("hungry", 1)
 
-    def advance(self, case, steps, answer, first=False):
+    def advance(self, case, steps, answer, answered=0):
         try:
             asks = steps.send(answer)
         except StopIteration as stop:
             self.active -= 1
-            self.say("finished", [Finished(case, list(stop.value or ()))])
+            self.say("cases", [Finished(case, list(stop.value or ()))])
             return
+        if self.told and answered:
+            self.say("cases", [UnderWay(case, answered)])
         single = isinstance(asks, Detect | Trace)
         requests = [asks] if single else list(asks)
         answers, left = [None] * len(requests), [len(requests)]
 
-        def answered(slot, value):
+        def receive(slot, value):
             answers[slot] = value
             left[0] -= 1
             if not left[0]:
-                self.advance(case, steps, answers[0] if single else answers)
+                self.advance(case, steps, answers[0] if single else answers, answered + len(requests))
 
         if not requests:
             self.advance(case, steps, [])
         for slot, request in enumerate(requests):
-            (self.asks.append if first else self.asks.appendleft)((request, slot, answered))
+            (self.asks.append if self.told or not answered else self.asks.appendleft)((request, slot, receive))
 
 
 class Simulated(Conversation):

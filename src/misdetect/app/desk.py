@@ -14,7 +14,7 @@ from typing import Any
 
 from misdetect.engine import joint_budget
 from misdetect.engine.backend import Asking
-from misdetect.engine.requests import Case, Request, Steps
+from misdetect.engine.requests import Case, Finished, Request, Steps
 from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError
 
 _MOST = 64
@@ -139,9 +139,9 @@ class Desk:
         """Answer tickets until the desk is closed or the detector's own budget is spent."""
         try:
             asking = Asking(cached=False, budget=joint_budget(None, self.detector, None), inline=True)
-            for finished in asking.pump(self.detector, _Questions()).run(self):
-                if finished.error is not None:
-                    finished.case.content.fail(_fault(finished.error))
+            for event in asking.pump(self.detector, _Questions()).run(self):
+                if isinstance(event, Finished) and event.error is not None:
+                    event.case.content.fail(_fault(event.error))
             self._close("the detector's own budget is spent; nothing was asked.")
         except Exception as error:  # of this program: whoever waits is told rather than left waiting
             self._close(f"asking the detector ended with {type(error).__name__}: {error}")

@@ -18,7 +18,7 @@ from misdetect.engine.cache import forget_answers
 from misdetect.engine.identity import identity
 from misdetect.engine.indices import Indices
 from misdetect.engine.installed import versions
-from misdetect.engine.requests import Case, Detect, Finished, Steps, Study
+from misdetect.engine.requests import Case, Detect, Finished, Steps, Study, UnderWay
 from misdetect.engine.store import FLUSH_SECONDS, JOURNAL, Run
 from misdetect.engine.workers import Workers
 from misdetect.errors import BadCluster, BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
@@ -177,16 +177,19 @@ def _run(
 def _collect(
     run: Run,
     study: Study,
-    finished: Iterator[Finished],
+    events: Iterator[Finished | UnderWay],
     again: Indices,
     done: int,
     flush_seconds: float,
     report: Callable[[int], Any],
 ) -> int:
-    """Take down what is ``finished``, and let a study that works in rounds know; how many are ``done`` at the end."""
+    """Take down what is finished, and let a study that works in rounds know; how many are ``done`` at the end."""
     learn = getattr(study, "learn", None)
     try:
-        for item in finished:
+        for item in events:
+            if isinstance(item, UnderWay):
+                study.answered(item.case.index, item.questions)  # type: ignore[attr-defined]
+                continue
             if item.error is not None:
                 item = replace(item, image=_image(study, item.case))
             run.add(item, flush_seconds=flush_seconds)
@@ -195,7 +198,7 @@ def _collect(
             done += 1
             report(done)
     finally:
-        finished.close()  # type: ignore[attr-defined]
+        events.close()  # type: ignore[attr-defined]
         run.flush()
     return done
 
@@ -298,6 +301,7 @@ def ask(
     answers: list[Detections | str | None] = [None] * len(pictures)
     done = 0
     for finished in (asking or Asking()).pump(detector, study).run(study.cases()):
+        assert isinstance(finished, Finished)  # nobody wants to know how far they are
         at = finished.case.index
         answers[at] = finished.error or found[at]
         done += 1

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from misdetect.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Grants, Journal, Pump
-from misdetect.engine.requests import Case, Finished, Study
+from misdetect.engine.requests import Case, Finished, Study, UnderWay
 
 
 class Backend(Protocol):
@@ -27,8 +27,9 @@ class Backend(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
 
-    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
-        """Yield each of ``cases`` as it finishes; ``None`` among them says that the next depends on those under way."""
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished | UnderWay]:
+        """Yield each of ``cases`` as it finishes, and how far it is where ``study`` wants to know; ``None`` among them
+        says that the next depends on those under way."""
         ...
 
 
@@ -96,7 +97,7 @@ class InProcess:
         self.spent = False
         self.notes: tuple[str, ...] = ()
 
-    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished | UnderWay]:
         """As ``Backend.run``."""
         pump = self._asking.pump(self._detector, study)
         self.stats = pump.stats

@@ -26,7 +26,7 @@ from misdetect.engine.backend import Asking, Cluster
 from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.installed import versions
 from misdetect.engine.line import Message
-from misdetect.engine.requests import Case, Finished, Study
+from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.errors import BadCluster, BudgetSpent, DetectorFailed, MisdetectError, MissingExtra
 
 _ANSWERS = 5.0
@@ -135,7 +135,7 @@ class RayWorkers(Conversation):
             runtime_env={"env_vars": threads},
         )(Actor)
 
-    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished | UnderWay]:
         """As ``Backend.run``."""
         try:
             yield from super().run(study, cases)

@@ -13,7 +13,7 @@ from typing import Any
 
 from misdetect.engine.backend import Asking
 from misdetect.engine.line import ALIVE, Message
-from misdetect.engine.requests import Case, Finished, Study
+from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.errors import DetectorFailed
 
 _AHEAD = 64
@@ -82,7 +82,7 @@ class Conversation(ABC):
     def _ready(self, seats: list[Seat], seconds: float) -> Sequence[Seat]:
         """Those of ``seats`` that have something to say, waited for at most ``seconds``."""
 
-    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished | UnderWay]:
         """As ``Backend.run``."""
         try:
             self._seats = [self._start(study) for _ in range(self._count)]
@@ -96,7 +96,7 @@ class Conversation(ABC):
         for seat in self._seats:
             seat.end()
 
-    def _converse(self, study: Study, source: Iterator[Case | None]) -> Iterator[Finished]:
+    def _converse(self, study: Study, source: Iterator[Case | None]) -> Iterator[Finished | UnderWay]:
         """Keep every worker supplied, yield what they finish, until all have ended."""
         while True:
             for seat in list(self._seats):
@@ -110,7 +110,7 @@ class Conversation(ABC):
                 elif (why := self._overdue(seat)) is not None:
                     yield from self._lose(seat, study, why)
 
-    def _hear(self, seat: Seat, study: Study) -> Iterator[Finished]:
+    def _hear(self, seat: Seat, study: Study) -> Iterator[Finished | UnderWay]:
         """Take in what a worker has said."""
         try:
             messages = seat.hear()
@@ -126,10 +126,11 @@ class Conversation(ABC):
                 raise content
             if kind == "hungry":
                 seat.batch, seat.hungry = content, True
-            elif kind == "finished":
-                self._deaths = 0
-                for finished in content:
-                    seat.held.pop(finished.case.index, None)
+            elif kind == "cases":
+                for event in content:
+                    if isinstance(event, Finished):
+                        self._deaths = 0
+                        seat.held.pop(event.case.index, None)
                 yield from content
             elif kind == "end":
                 self.stats.update(content[0])
@@ -149,7 +150,7 @@ class Conversation(ABC):
             return why
         return f"not heard for {silent:.0f} s" if silent > (_SILENT if seat.heard else _STARTS) else None
 
-    def _lose(self, seat: Seat, study: Study, why: str) -> Iterator[Finished]:
+    def _lose(self, seat: Seat, study: Study, why: str) -> Iterator[Finished | UnderWay]:
         """Replace a worker. What it held is suspect; a suspect that loses one worker after the other is given up."""
         self._dismiss(seat)
         self._deaths += 1
@@ -168,7 +169,7 @@ class Conversation(ABC):
         if self._suspects or self._queue or not self._exhausted:
             self._seats.append(self._start(study))
 
-    def _supply(self, seat: Seat, source: Iterator[Case | None], study: Study) -> Iterator[Finished]:
+    def _supply(self, seat: Seat, source: Iterator[Case | None], study: Study) -> Iterator[Finished | UnderWay]:
         """Hand a worker its next cases, or tell it that there are no more."""
         if seat.closed:
             return

@@ -12,16 +12,16 @@ from typing import Any, Protocol
 
 from misdetect.engine.backend import problems_of, requests_of
 from misdetect.engine.pump import Pump
-from misdetect.engine.requests import Case, Finished
+from misdetect.engine.requests import Case, Finished, UnderWay
 from misdetect.errors import DetectorFailed, MisdetectError
 
 ALIVE = 1.0
 """Seconds between a worker's signs of life."""
-_SEND_EVERY = 0.05
-"""Seconds for which a worker gathers finished cases before it sends them."""
+_SEND_EVERY = 0.02
+"""Seconds for which a worker gathers what it has to say of cases before it says it."""
 
 Message = tuple[str, Any]
-"""What a worker says: ``("alive", seconds of the longest call)``, ``("hungry", batch)``, ``("finished", cases)``,
+"""What a worker says: ``("alive", seconds of the longest call)``, ``("hungry", batch)``, ``("cases", events)``,
 ``("failed", error)``, ``("end", (stats, spent, notes))``."""
 
 
@@ -49,7 +49,7 @@ class _Line:
         self._lock = threading.Lock()
         self._cases: list[Case] = []
         self._closed = self._hungry = False
-        self._finished: list[Finished] = []
+        self._events: list[Finished | UnderWay] = []
         self.batch = 1
         self._sent = time.monotonic()
 
@@ -59,25 +59,26 @@ class _Line:
                 raise StopIteration
             if not self._parent.poll():
                 if not self._hungry:
+                    self.send()  # what comes next may depend on it
                     self.say("hungry", self.batch)
                     self._hungry = True
                 if not block:
                     return None
-                self.send()  # the parent sends more only when it hears what is done
+                self.send()
             batch = self._parent.recv()
             self._closed, self._hungry = not batch, False
             self._cases = batch[::-1]
         return self._cases.pop()
 
-    def add(self, finished: Finished) -> None:
-        self._finished.append(finished)
+    def add(self, event: Finished | UnderWay) -> None:
+        self._events.append(event)
         if time.monotonic() - self._sent > _SEND_EVERY:
             self.send()
 
     def send(self) -> None:
-        if self._finished:
-            self.say("finished", self._finished)
-        self._finished, self._sent = [], time.monotonic()
+        if self._events:
+            self.say("cases", self._events)
+        self._events, self._sent = [], time.monotonic()
 
     def say(self, kind: str, content: Any = None) -> None:
         with self._lock:
@@ -106,8 +107,8 @@ def work(parent: Channel, make_pump: Callable[[], Pump]) -> None:
         try:
             pump = make_pump()
             line.batch = pump.batch_size
-            for finished in pump.run(line):
-                line.add(finished)
+            for event in pump.run(line):
+                line.add(event)
             line.send()
             line.say("end", (pump.stats + requests_of(pump.detector), pump.spent, problems_of(pump)))
         except MisdetectError as error:

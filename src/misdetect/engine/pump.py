@@ -24,7 +24,7 @@ from misdetect.engine.boundary import (
     recalled,
 )
 from misdetect.engine.cache import Cache
-from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace
+from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace, UnderWay
 from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
 from misdetect.picture import digest
 from misdetect.protocols import Loss
@@ -86,13 +86,14 @@ class _Listed:
 
 @dataclass(eq=False)
 class _Active:
-    """A case under way: ``answers[i]`` is filled until none is ``missing``."""
+    """A case under way: ``answers[i]`` is filled until none is ``missing``; ``answered`` counts all its questions."""
 
     case: Case
     steps: Steps
     single: bool = True
     answers: list[Any] = field(default_factory=list)
     missing: int = 0
+    answered: int = 0
 
 
 Kind = tuple[type, Loss | None]
@@ -168,6 +169,7 @@ class Pump:
         self.budget: Grants | None = None if hasattr(detector, "budget") else budget
         if budget is not None and hasattr(detector, "budget"):
             detector.budget = budget
+        self._told = hasattr(study, "answered")
         self._fingerprint = getattr(detector, "fingerprint", None)
         self._concurrency = max(1, int(getattr(detector, "concurrency", 1)))
         self._max_active = 4 * self._per_call * (self._concurrency + 1)
@@ -178,8 +180,9 @@ class Pump:
         self._active: set[_Active] = set()
         self._ready: deque[tuple[_Active, Any]] = deque()
 
-    def run(self, cases: Iterable[Case | None] | CaseSource) -> Iterator[Finished]:
-        """Yield each case as it finishes. Stops early, with ``spent`` set, when the budget is used up."""
+    def run(self, cases: Iterable[Case | None] | CaseSource) -> Iterator[Finished | UnderWay]:
+        """Yield each case as it finishes, and how far it is where the study wants to know. Stops early, with ``spent``
+        set, when the budget is used up."""
         source: CaseSource = cases if hasattr(cases, "next") else _Listed(cases)  # type: ignore[assignment]
         in_flight: dict[Future[None], _Flight] = {}
         flights: list[_Flight] = []  # known before they start, so that an interruption loses none
@@ -254,12 +257,12 @@ class Pump:
 
     # Cases.
 
-    def _start(self, case: Case) -> Iterator[Finished]:
+    def _start(self, case: Case) -> Iterator[Finished | UnderWay]:
         active = _Active(case, self.study.run(case))
         self._active.add(active)
         yield from self._advance(active, None)
 
-    def _advance(self, active: _Active, answer: Any) -> Iterator[Finished]:
+    def _advance(self, active: _Active, answer: Any) -> Iterator[Finished | UnderWay]:
         """Resume a case with ``answer`` (an exception is raised inside it) and take down what it asks next."""
         try:
             asks = active.steps.throw(answer) if isinstance(answer, Exception) else active.steps.send(answer)
@@ -271,6 +274,9 @@ class Pump:
             self._active.discard(active)
             yield Finished(active.case, [], f"{error.kind}: {error}")
             return
+        active.answered += len(active.answers)
+        if self._told and active.answered:
+            yield UnderWay(active.case, active.answered)
         active.single = isinstance(asks, (Detect, Trace, Gradient))
         requests: Sequence[Request] = [asks] if active.single else list(asks)  # type: ignore[list-item, arg-type]
         active.answers = [None] * len(requests)
@@ -278,11 +284,12 @@ class Pump:
         if not requests:
             self._ready.append((active, []))
         for slot, request in enumerate(requests):
-            self._ask(request, active, slot, first=answer is None)
+            self._ask(request, active, slot, last=answer is None or self._told)
 
-    def _ask(self, request: Request, active: _Active, slot: int, first: bool) -> None:
-        """Take down a question. Those of a case that is under way come before the ``first`` ones of others: what is
-        begun is finished, and who plans by its outcome has not long to wait."""
+    def _ask(self, request: Request, active: _Active, slot: int, last: bool) -> None:
+        """Take down a question. Those of a case that is under way come before the first ones of others: what is begun
+        is finished, and who plans by its outcome has not long to wait. Who plans by each answer gets them in turn: then
+        every question is the ``last``."""
         key = None
         if not isinstance(request, Gradient):
             try:
@@ -303,7 +310,7 @@ class Pump:
         if key is not None:
             self._pending[key] = ask
         queue = self._queues.setdefault(_kind(request), deque())
-        (queue.append if first else queue.appendleft)(ask)
+        (queue.append if last else queue.appendleft)(ask)
 
     def _answer(self, active: _Active, slot: int, answer: Answer | Exception) -> None:
         active.answers[slot] = answer

@@ -70,6 +70,14 @@ class Finished:
     image: str | None = None
 
 
+@dataclass(frozen=True)
+class UnderWay:
+    """A case that goes on after so many of its ``questions`` were answered, for a study that plans by that."""
+
+    case: Case
+    questions: int
+
+
 class Study(Protocol):
     """Turns data into cases and runs one case at a time. It must be picklable: workers get their own copy. One whose
     cases are not called by their image also has ``image_of(case)``, for documents that name what failed; one with a
@@ -99,7 +107,9 @@ class Study(Protocol):
 
         ``None`` says "not yet": what comes next depends on cases that are still running. A study that works in such
         rounds also has ``learn(index, rows)``, which the engine calls with the rows of each case that is done, in any
-        order (none for a case that failed), also with those of earlier sittings.
+        order (none for a case that failed), also with those of earlier sittings. It may have ``answered(index,
+        questions)`` too, to be told how far a case is each time that it goes on; its cases then take turns, instead of
+        one being finished before the next is begun.
         """
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.line import Message, work
-from misdetect.engine.requests import Case, Finished, Study
+from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.errors import DetectorFailed
 
 
@@ -70,7 +70,7 @@ class _Process(Seat):
 class Workers(Conversation):
     """``count`` processes on this machine."""
 
-    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished]:
+    def run(self, study: Study, cases: Iterable[Case | None]) -> Iterator[Finished | UnderWay]:
         """As ``Backend.run``."""
         try:
             pickle.dumps((study, self._make))

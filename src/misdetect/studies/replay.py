@@ -10,7 +10,7 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.engine.backend import Asking
-from misdetect.engine.requests import Case, Study
+from misdetect.engine.requests import Case, Study, UnderWay
 from misdetect.engine.store import Run
 from misdetect.errors import BadData, BadSpec, DetectorFailed
 from misdetect.protocols import Detector
@@ -66,10 +66,12 @@ def find(study: Study, case: str, run: Run) -> Case:
 
 
 def _again(study: Study, case: Case, detector: Any) -> Sequence[Mapping[str, Any]]:
-    for finished in Asking(cached=False).pump(detector, study).run([case]):
-        if finished.error is not None:
-            raise DetectorFailed(f"the detector failed on this case: {finished.error}")
-        return finished.rows
+    for event in Asking(cached=False).pump(detector, study).run([case]):
+        if isinstance(event, UnderWay):
+            continue
+        if event.error is not None:
+            raise DetectorFailed(f"the detector failed on this case: {event.error}")
+        return event.rows
     raise BadData("the detector's own budget is spent; nothing was asked.")
 
 

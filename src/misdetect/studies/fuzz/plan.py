@@ -1,9 +1,10 @@
-"""What a campaign does next: rounds of insertions, then of relocations, then of shrinking, within its queries.
+"""What a campaign does next: insertions, and of those that fail relocations and shrinking, within its queries.
 
-Several rounds are under way at a time, so that the detector need not wait while one is evaluated and the next planned.
-A round is planned from the rows of all that are not under way, in order; how long a case takes and which worker had it
-does not matter. No round holds more than the budget could pay for if every case under way cost the most it can. What
-was reserved for searches and is not needed goes back to insertions, until nothing is left.
+A number of cases is under way at a time, so that no worker waits while another finishes a long one. Their answers are
+counted in turn: one of the first case, one of the second, …, and round again. A case that has all of its answers then
+makes room for the next, which is planned from all that made room before it. That order is the same whatever the number
+of workers and however long an answer takes. Nothing is handed out that the budget could not pay for if every case under
+way cost the most it can.
 """
 
 import heapq
@@ -24,26 +25,29 @@ from misdetect.studies.fuzz.search import MOST_MOVES, SHRINK_STEPS
 from misdetect.studies.fuzz.settings import FuzzSettings
 
 _UNDER_WAY = 4
-"""Rounds of insertions at a time."""
+"""Rounds of cases at a time."""
 _ROUND = 64
-"""Cases in a round of a strategy that does not learn, and the most in one of a strategy that does."""
-_RESERVED = 0.1
-"""Share of the queries kept for relocating, and again for shrinking, where these are wanted."""
+"""Insertions planned at once by a strategy that does not learn, and the most by one that does."""
+_SHARE = 0.1
+"""Share of the queries that relocating may take, and again shrinking, as long as there is something to insert."""
+_LAST = 8
+"""Insertions that what is left of the queries is divided among, by asking fewer patches at most, so that the last of
+them need not wait for each other."""
 
 _COSTS = {RELOCATION: MOST_MOVES, SHRINKING: 2 * SHRINK_STEPS}
 """Queries that a search takes at most."""
 _ENDLESS = 10**9
 """Queries of a campaign that nothing limits."""
 _BARREN = 512
-"""Insertions in rounds of which none was natural enough to be asked about, before a campaign gives up."""
+"""Insertions in a row of which none was natural enough to be asked about, before a campaign gives up."""
 
 Row = Mapping[str, Any]
 Look = Callable[[int | None], Generator[Any, None, list[Row]]]
 """Asks about the backgrounds that a budget adds: yields their cases, returns their rows."""
 HandOut = Callable[["list[Task]"], Generator[Any, None, range]]
-"""Starts a round of tasks: yields their cases, returns their indices."""
-Wait = Callable[[range], Generator[Any, None, list[tuple[int, Row]]]]
-"""Waits for cases: yields as long as it has to, returns ``(case index, row)`` in order."""
+"""Starts tasks: yields their cases, returns their indices."""
+Wait = Callable[[int, int], Generator[Any, None, Sequence[Row] | None]]
+"""Waits until so many questions of a case are answered: yields as long as it has to, returns its rows if it is done."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Strategy(Protocol):
         ...
 
     def learn(self, rows: Sequence[Row]) -> None:
-        """Take in the rows of the last plan, in order."""
+        """Take in the rows of insertions that are done."""
         ...
 
 
@@ -133,8 +137,24 @@ class Listed:
         """Nothing to learn."""
 
 
+@dataclass(eq=False)
+class _UnderWay:
+    """A ``task`` that was handed out as case ``index``, the queries it takes at ``most``, and how many of its
+    ``answers`` were counted."""
+
+    index: int
+    task: Task
+    most: int
+    answers: int = 0
+
+    def ends(self, rows: Sequence[Row] | None) -> bool:
+        """Whether its last answer was counted. Of a case that failed nobody knows later on how far it came: it counts
+        as one that took the most it could."""
+        return rows is not None and self.answers >= (max(1, rows[0]["queries"]) if rows else self.most)
+
+
 class Planner:
-    """Rounds of tasks. ``budgets`` are the queries of the first sitting and the larger ones that the campaign was
+    """Hands out tasks. ``budgets`` are the queries of the first sitting and the larger ones that the campaign was
     resumed with: each is planned when the one before it is used up, so that what was done stays as it was.
 
     ``noisy``: every failure is asked about twice; ``told``: what flickers can be told from what fails.
@@ -148,9 +168,12 @@ class Planner:
         adaptive = how.strategy == "adaptive"
         self._strategy: Strategy = Adaptive(how.allowed, how.rules, how.seed) if adaptive else Listed(how)
         self._round = _ROUND if how.queries is None or not adaptive else min(_ROUND, max(8, how.queries // 128))
-        self._failing: list[tuple[int, Row]] = []
+        self._under_way = deque[_UnderWay]()
+        self._follow_ups: dict[str, deque[Task]] = {RELOCATION: deque(), SHRINKING: deque()}
+        self._taken: dict[str, int] = {}
+        self._share = self._barren = 0
         self._known: dict[int, list[Change]] = {}
-        self._followed: set[tuple[str, int, int]] = set()
+        self._register, self._shrunk = Register(), set[Key]()
 
     def look(self, rows: Sequence[Row]) -> None:
         """Take in the ``rows`` of backgrounds that were asked about."""
@@ -163,92 +186,104 @@ class Planner:
         self.backgrounds |= {each.image: each for each in found}
         self._strategy.add(found)
 
-    def rounds(self, look: Look, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
-        """Plan all rounds, ``look`` at the backgrounds of each budget, ``hand_out`` cases and ``wait`` for them,
-        yielding what these yield."""
+    def cases(self, look: Look, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
+        """Plan all that the budgets pay for, ``look`` at the backgrounds of each, ``hand_out`` cases and ``wait`` for
+        them, yielding what these yield."""
         for number, budget in enumerate(self._budgets):
             self._budget = budget
             if number:
                 self.look((yield from look(budget)))
-            before = -1
-            while self.spent > before:  # as long as what was reserved and not needed pays for more
-                before = self.spent
-                reserve = int(_RESERVED * (self._limit - before))
-                yield from self._search(self._limit - reserve * (self.how.relocate + self.how.shrink), hand_out, wait)
-                if self.how.relocate:
-                    kept = self._limit - reserve * self.how.shrink
-                    yield from self._follow(RELOCATION, self._relocations(), kept, hand_out, wait)
-                if self.how.shrink:
-                    yield from self._follow(SHRINKING, self._shrinkings(), self._limit, hand_out, wait)
-            yield from self._search(self._limit, hand_out, wait, to_the_last=True)
+            self._share = int(_SHARE * (self._limit - self.spent))
+            self._taken = {RELOCATION: 0, SHRINKING: 0}
+            self._barren = 0
+            yield from self._spend(hand_out, wait)
 
     @property
     def _limit(self) -> int:
         return _ENDLESS if self._budget is None else self._budget
 
-    def _search(self, limit: int, hand_out: HandOut, wait: Wait, to_the_last: bool = False) -> Iterator[Any]:
-        """Rounds of insertions until ``limit`` queries are spent; ``to_the_last``: also where what is left only pays
-        for as many patches as clear a failure if all are harmless."""
-        under_way = deque[range]()
-        barren = 0
-        while True:
-            while barren < _BARREN and len(under_way) < _UNDER_WAY:
-                tasks = self._insertions(limit, sum(map(len, under_way)), to_the_last)
-                if not tasks:
-                    break
-                under_way.append((yield from self._hand_out(tasks, hand_out)))
-            if not under_way:
-                return
-            found = yield from wait(under_way.popleft())
-            asked = sum(row["queries"] for _, row in found)
-            self.spent += asked
-            barren = 0 if asked else barren + len(found)
-            self._strategy.learn([row for _, row in found])
-            self._failing += [(index, row) for index, row in found if counted(row, self.how.count_flicker)]
-            self._remember(row for _, row in found)
+    @property
+    def _left(self) -> int:
+        """Queries left if every case under way costs the most it can."""
+        return self._limit - self.spent - sum(each.most for each in self._under_way)
 
-    def _insertions(self, limit: int, under_way: int, to_the_last: bool) -> list[Task]:
-        """The next round, with as many cases ``under_way``."""
-        own, patches = 1 + self.noisy, self.how.patches
-        cost = own + patches
-        left = limit - self.spent - under_way * cost
-        room = left // cost
-        if to_the_last and not under_way and own + self.how.control.fewest <= left < cost:
-            room, patches = 1, left - own
-        if room <= 0:
+    def _spend(self, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
+        """Keep cases under way until the budget is used up, or there is nothing left to try."""
+        while True:
+            while tasks := self._follow() or self._insertions() or self._follow(beyond=True):
+                # the budget goes into the rows: a resumed campaign plans with the same ones
+                tasks = [replace(task, budget=self._budget) for task in tasks]
+                indices = yield from hand_out(tasks)
+                self._under_way += [
+                    _UnderWay(i, task, self._cost(task)) for i, task in zip(indices, tasks, strict=True)
+                ]
+            if not self._under_way:
+                return
+            each = self._under_way.popleft()
+            rows = yield from wait(each.index, each.answers + 1)
+            each.answers += 1
+            if each.ends(rows):
+                self._learn(each, rows or ())
+            else:
+                self._under_way.append(each)
+
+    def _cost(self, task: Task) -> int:
+        """Queries that a task takes at most."""
+        return _COSTS.get(task.phase, 1 + self.noisy + task.patches)
+
+    def _follow(self, beyond: bool = False) -> list[Task]:
+        """The next search from a failing insertion, within its share and while the last insertions are still paid for;
+        ``beyond`` that where nothing else is to be done."""
+        if beyond and any(each.task.phase == INSERTION for each in self._under_way):
             return []
-        # what is left at the end is divided, or the second round would have to wait for the first
-        plan = self._strategy.plan(min(self._round, -(-room // _UNDER_WAY)))
+        left = self._left if beyond else self._left - _LAST * (1 + self.noisy + self.how.control.fewest)
+        for phase, waiting in self._follow_ups.items():
+            cost = _COSTS[phase]
+            if waiting and cost <= left and (beyond or self._taken[phase] + cost <= self._share):
+                self._taken[phase] += cost
+                return [waiting.popleft()]
+        return []
+
+    def _insertions(self) -> list[Task]:
+        """The next insertions, when there is room for a whole round, or as many as the budget still pays for."""
+        if self._barren >= _BARREN or len(self._under_way) > (_UNDER_WAY - 1) * self._round:
+            return []
+        own, left = 1 + self.noisy, self._left
+        patches = min(self.how.patches, max(self.how.control.fewest, left // _LAST - own))
+        room = left // (own + patches)
+        plan = self._strategy.plan(min(self._round, room)) if room > 0 else []
         return [Task(INSERTION, edit, tuple(self._known.get(edit.image, ())), patches) for edit in plan]
 
-    def _hand_out(self, tasks: list[Task], hand_out: HandOut) -> Generator[Any, None, range]:
-        """The budget goes into the rows: a resumed campaign plans with the same ones."""
-        return hand_out([replace(task, budget=self._budget) for task in tasks])
-
-    def _remember(self, rows: Iterable[Row]) -> None:
-        """What has been found to be an object's doing: nobody pays for that twice."""
+    def _learn(self, done: _UnderWay, rows: Sequence[Row]) -> None:
+        """Take in the ``rows`` of a case."""
+        asked = sum(row["queries"] for row in rows)
+        self.spent += asked
+        if done.task.phase != INSERTION:
+            self._taken[done.task.phase] -= done.most - asked
+            return
+        self._barren = 0 if asked else self._barren + 1
+        self._strategy.learn(rows)
         for row in rows:
+            # what has been found to be an object's doing: nobody pays for that twice
             found = [self._classes.change(change) for change in row["changes"] if change["cleared"]]
             self._known.setdefault(row["number"], []).extend(found)
+            if counted(row, self.how.count_flicker):
+                self._note_follow_ups(done, row)
 
-    def _follow(self, phase: str, tasks: list[Task], limit: int, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
-        tasks = [task for task in tasks if (phase, task.origin, task.change) not in self._followed]
-        while tasks and (room := max(0, limit - self.spent) // _COSTS[phase]):
-            now, tasks = tasks[:room], tasks[room:]
-            self._followed |= {(phase, task.origin, task.change) for task in now}
-            found = yield from wait((yield from self._hand_out(now, hand_out)))
-            self.spent += sum(row["queries"] for _, row in found)
-
-    def _relocations(self) -> list[Task]:
-        return [
-            Task(
-                RELOCATION,
-                Insertion.of_row(row),
-                origin=index,
-                destination=self._destination(row["number"]),
-            )
-            for index, row in self._failing
-        ]
+    def _note_follow_ups(self, done: _UnderWay, row: Row) -> None:
+        """Every failing insertion is relocated; of each failure that is an object's doing the first is shrunk."""
+        if self.how.relocate:
+            goal = self._destination(row["number"])
+            moved = Task(RELOCATION, done.task.insertion, origin=done.index, destination=goal)
+            self._follow_ups[RELOCATION].append(moved)
+        if not self.how.shrink:
+            return
+        for number, change in enumerate(row["changes"]):
+            key = self._register.key(row["image"], change)
+            if change["cleared"] and key not in self._shrunk:
+                self._shrunk.add(key)
+                shrunk = Task(SHRINKING, done.task.insertion, origin=done.index, change=number)
+                self._follow_ups[SHRINKING].append(shrunk)
 
     def _destination(self, image: int) -> tuple[float, float]:
         wanted, background = self.how.destination, self.backgrounds[image]
@@ -258,15 +293,3 @@ class Planner:
             return x, y
         centre = background.width / 2, background.height / 2
         return centre if wanted == "centre" else (float(wanted[0]), float(wanted[1]))
-
-    def _shrinkings(self) -> list[Task]:
-        """The first case of each failure that is an object's doing."""
-        register, seen = Register(), set[Key]()
-        tasks = []
-        for index, row in self._failing:
-            for number, change in enumerate(row["changes"]):
-                key = register.key(row["image"], change)
-                if change["cleared"] and key not in seen:
-                    seen.add(key)
-                    tasks.append(Task(SHRINKING, Insertion.of_row(row), origin=index, change=number))
-        return tasks

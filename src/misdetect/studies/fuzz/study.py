@@ -64,10 +64,11 @@ class FuzzStudy:
         self._most, self._planned, self._asked = most, 0, 0
         self._looked: list[int] = []
         self._rows: dict[int, list[Row]] = {}
+        self._answers: dict[int, int] = {}
         self._planner: Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rows": {}, "_planner": None}
+        return {**self.__dict__, "_rows": {}, "_answers": {}, "_planner": None}
 
     @property
     def data(self) -> Dataset:
@@ -100,15 +101,20 @@ class FuzzStudy:
     def learn(self, index: int, rows: list[Row]) -> None:
         """Take in the rows of a case that is done."""
         self._rows[index] = rows
+        self._answers.pop(index, None)
         self._asked += sum(row["queries"] for row in rows)
 
+    def answered(self, index: int, questions: int) -> None:
+        """Take in how far a case is that goes on."""
+        self._answers[index] = questions
+
     def cases(self) -> Iterator[Case | None]:
-        """Backgrounds first, then round after round."""
+        """Backgrounds first, then what is planned from what was found."""
         budgets = self._budgets()
         planner = self._planner = Planner(self.how, self.bench.classes, budgets)
         planner.look((yield from self._look(budgets[0])))
         self._check(len(self._looked), list(planner.backgrounds.values()))
-        yield from planner.rounds(self._look, self._hand_out, self._wait)
+        yield from planner.cases(self._look, self._hand_out, self._wait)
 
     def _look(self, queries: int | None) -> "Generator[Case | None, None, list[Row]]":
         """Yield the backgrounds that so many queries add; returns their rows."""
@@ -119,7 +125,9 @@ class FuzzStudy:
         self._planned += len(new)
         for index, (i, image) in enumerate(new, first):
             yield Case(index, f"clean/{image}", Look(image, i < TWICE, budget))
-        return [row for _, row in (yield from self._wait(range(first, self._planned)))]
+        while not all(i in self._rows for i in range(first, self._planned)):
+            yield None
+        return [row for i in range(first, self._planned) for row in self._rows[i]]
 
     def _check(self, chosen: int, backgrounds: list[Background]) -> None:
         """Refuse a campaign that could not insert anything, or break nothing."""
@@ -146,7 +154,7 @@ class FuzzStudy:
         return [*budgets, self._most] if larger else budgets
 
     def _hand_out(self, tasks: list[Task]) -> "Generator[Case, None, range]":
-        """Yield the cases of a round; returns their indices."""
+        """Yield the cases of tasks; returns their indices."""
         first, plan = self._planned, self._planner
         self._planned += len(tasks)
         assert plan is not None
@@ -155,11 +163,11 @@ class FuzzStudy:
             yield Case(i, f"{task.phase}/{i}", content_of(task, background, self._kept(task), plan.noisy, plan.told))
         return range(first, self._planned)
 
-    def _wait(self, indices: range) -> "Generator[None, None, list[tuple[int, Row]]]":
-        """Wait until cases are done; returns ``(index, row)`` in order."""
-        while not all(i in self._rows for i in indices):
+    def _wait(self, index: int, answers: int) -> "Generator[None, None, list[Row] | None]":
+        """Wait until so many questions of a case are answered; returns its rows if it is done."""
+        while index not in self._rows and self._answers.get(index, 0) < answers:
             yield None
-        return [(i, row) for i in indices for row in self._rows[i]]
+        return self._rows.get(index)
 
     def _kept(self, task: Task) -> Change | None:
         """The change that a shrunk case has to keep."""
