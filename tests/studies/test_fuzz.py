@@ -167,7 +167,7 @@ def everything(run):
 
 @pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_rows_do_not_depend_on_interruptions_or_workers(pool, tmp_path, strategy):
-    how = FuzzSettings(strategy=strategy, queries=120, reach=2, seed=3)
+    how = FuzzSettings(strategy=strategy, queries=240, reach=2, seed=3)
 
     def run(name, budget=None, batch_size=None, **options):
         study = FuzzStudy(Opened(SPEC), load_pool(pool), BlotDetector.names, how)

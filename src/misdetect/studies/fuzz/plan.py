@@ -26,13 +26,13 @@ from misdetect.studies.fuzz.settings import FuzzSettings
 
 _UNDER_WAY = 4
 """Rounds of cases at a time."""
+_TURNS = 16
+"""Cases among which answers are counted in turn; those behind them are under way so that no worker waits. What is left
+of the queries in the end is divided among as many, by asking fewer patches: else the last would wait for each other."""
 _ROUND = 64
 """Insertions planned at once by a strategy that does not learn, and the most by one that does."""
 _SHARE = 0.1
 """Share of the queries that relocating may take, and again shrinking, as long as there is something to insert."""
-_LAST = 8
-"""Insertions that what is left of the queries is divided among, by asking fewer patches at most, so that the last of
-them need not wait for each other."""
 
 _COSTS = {RELOCATION: MOST_MOVES, SHRINKING: 2 * SHRINK_STEPS}
 """Queries that a search takes at most."""
@@ -168,8 +168,8 @@ class Planner:
         adaptive = how.strategy == "adaptive"
         self._strategy: Strategy = Adaptive(how.allowed, how.rules, how.seed) if adaptive else Listed(how)
         self._round = _ROUND if how.queries is None or not adaptive else min(_ROUND, max(8, how.queries // 128))
-        self._under_way = deque[_UnderWay]()
-        self._follow_ups: dict[str, deque[Task]] = {RELOCATION: deque(), SHRINKING: deque()}
+        self._under_way: list[_UnderWay] = []
+        self._follow_ups: dict[str, deque[Task]] = {SHRINKING: deque(), RELOCATION: deque()}
         self._taken: dict[str, int] = {}
         self._share = self._barren = 0
         self._known: dict[int, list[Change]] = {}
@@ -210,7 +210,7 @@ class Planner:
     def _spend(self, hand_out: HandOut, wait: Wait) -> Iterator[Any]:
         """Keep cases under way until the budget is used up, or there is nothing left to try."""
         while True:
-            while tasks := self._follow() or self._insertions() or self._follow(beyond=True):
+            while tasks := self._next():
                 # the budget goes into the rows: a resumed campaign plans with the same ones
                 tasks = [replace(task, budget=self._budget) for task in tasks]
                 indices = yield from hand_out(tasks)
@@ -219,38 +219,54 @@ class Planner:
                 ]
             if not self._under_way:
                 return
-            each = self._under_way.popleft()
+            each = self._under_way.pop(0)
             rows = yield from wait(each.index, each.answers + 1)
             each.answers += 1
             if each.ends(rows):
                 self._learn(each, rows or ())
             else:
-                self._under_way.append(each)
+                self._under_way.insert(_TURNS - 1, each)
 
     def _cost(self, task: Task) -> int:
         """Queries that a task takes at most."""
         return _COSTS.get(task.phase, 1 + self.noisy + task.patches)
 
-    def _follow(self, beyond: bool = False) -> list[Task]:
-        """The next search from a failing insertion, within its share and while the last insertions are still paid for;
-        ``beyond`` that where nothing else is to be done."""
-        if beyond and any(each.task.phase == INSERTION for each in self._under_way):
-            return []
-        left = self._left if beyond else self._left - _LAST * (1 + self.noisy + self.how.control.fewest)
+    def _next(self) -> list[Task]:
+        """What is handed out next; nothing where it has to wait for what is under way."""
+        phase = self._due()
+        return (self._insertions() or self._leftover()) if phase is None else self._search(phase)
+
+    def _due(self) -> str | None:
+        """The kind of search whose turn it is: within its share, and relocation only while the last insertions can
+        still be paid for."""
+        kept = {RELOCATION: _TURNS * (1 + self.noisy + self.how.control.fewest), SHRINKING: 0}
         for phase, waiting in self._follow_ups.items():
             cost = _COSTS[phase]
-            if waiting and cost <= left and (beyond or self._taken[phase] + cost <= self._share):
-                self._taken[phase] += cost
-                return [waiting.popleft()]
-        return []
+            fits = self._taken[phase] + cost <= max(cost, self._share)
+            if waiting and fits and cost + kept[phase] <= self._limit - self.spent:
+                return phase
+        return None
+
+    def _search(self, phase: str) -> list[Task]:
+        """The next search of a kind, if it can be paid for."""
+        if not self._follow_ups[phase] or _COSTS[phase] > self._left:
+            return []
+        self._taken[phase] += _COSTS[phase]
+        return [self._follow_ups[phase].popleft()]
+
+    def _leftover(self) -> list[Task]:
+        """A search beyond its share, where nothing is inserted any more."""
+        if any(each.task.phase == INSERTION for each in self._under_way):
+            return []
+        return self._search(SHRINKING) or self._search(RELOCATION)
 
     def _insertions(self) -> list[Task]:
         """The next insertions, when there is room for a whole round, or as many as the budget still pays for."""
         if self._barren >= _BARREN or len(self._under_way) > (_UNDER_WAY - 1) * self._round:
             return []
-        own, left = 1 + self.noisy, self._left
-        patches = min(self.how.patches, max(self.how.control.fewest, left // _LAST - own))
-        room = left // (own + patches)
+        own = 1 + self.noisy
+        patches = min(self.how.patches, max(self.how.control.fewest, (self._limit - self.spent) // _TURNS - own))
+        room = self._left // (own + patches)
         plan = self._strategy.plan(min(self._round, room)) if room > 0 else []
         return [Task(INSERTION, edit, tuple(self._known.get(edit.image, ())), patches) for edit in plan]
 
