@@ -156,8 +156,9 @@ class Follow:
         search = self._search()
         verdicts: dict[Insertion, Verdict] = {}
         answers: dict[Insertion, Detections] = {}
-        tried = next(search, None)
+        tried, asked = next(search, None), 0
         while tried is not None:
+            asked += 1
             answers[tried] = bench.classes.joined((yield Detect(bench.picture(tried))))
             verdicts[tried] = judge(before, answers[tried], tried.box, how.rules)
             try:
@@ -175,7 +176,7 @@ class Follow:
                 "naturalness": bench.naturalness(end, bench.picture(end)),
                 **_outcome([] if verdict is None else changes_of(bench, self.background, end, verdict)),
                 "failed": True,  # at least where it began
-                "queries": len(answers),
+                "queries": asked,  # some may be of the same edit: whole pixels are few
                 "origin": task.origin,
                 "found": bench.classes.records(answers[end].above(how.rules.low)) if end in answers else None,
                 "progress": result.progress if task.phase == RELOCATION else None,

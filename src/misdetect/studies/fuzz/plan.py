@@ -237,9 +237,9 @@ class Planner:
         return (self._insertions() or self._leftover()) if phase is None else self._search(phase)
 
     def _due(self) -> str | None:
-        """The kind of search whose turn it is: within its share, and relocation only while the last insertions can
-        still be paid for."""
-        kept = {RELOCATION: _TURNS * (1 + self.noisy + self.how.control.fewest), SHRINKING: 0}
+        """The kind of search whose turn it is: within its share, and relocation only as long as enough insertions can
+        be paid for besides."""
+        kept = {RELOCATION: _TURNS * (1 + self.noisy + self.how.patches), SHRINKING: 0}
         for phase, waiting in self._follow_ups.items():
             cost = _COSTS[phase]
             fits = self._taken[phase] + cost <= max(cost, self._share)

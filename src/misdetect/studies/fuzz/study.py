@@ -24,6 +24,8 @@ from misdetect.studies.fuzz.rows import SCHEMA
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench
 
+PLANNING = 2
+"""Changes when a campaign would be planned otherwise: one that was begun by an older version cannot go on."""
 TWICE = 5
 """Backgrounds that are asked about twice, to see whether the detector says the same again."""
 ENDLESS = 10**6
@@ -79,6 +81,7 @@ class FuzzStudy:
         """What decides the rows, for ``run.json``: the settings, the queries planned with, and the pool."""
         pool = self.bench.pool
         own = {"queries": self.how.queries, "pool": pool.found_at, "pool_fingerprint": pool.fingerprint}
+        own["planning"] = PLANNING
         return self.how.document() | own
 
     def backgrounds(self, queries: int | None) -> list[int]:
