@@ -53,6 +53,7 @@ def test_eight_workers_are_busy_for_nine_tenths_of_the_time(campaign):
 
 
 def test_a_long_case_holds_up_nobody(campaign):
-    """Patches make cases of very different lengths: most of the time all workers are busy all the same."""
-    _, workers = campaign(8, 300, relocate=False, shrink=False)
-    assert workers.idle() <= 0.25
+    """Patches make cases of very different lengths; with rounds that wait for each other half of the time was lost. In
+    so small a campaign the end weighs more."""
+    _, workers = campaign(8, 300)
+    assert workers.idle() <= 0.3

@@ -27,8 +27,10 @@ from misdetect.studies.fuzz.settings import FuzzSettings
 _UNDER_WAY = 4
 """Rounds of cases at a time."""
 _TURNS = 16
-"""Cases among which answers are counted in turn; those behind them are under way so that no worker waits. What is left
-of the queries in the end is divided among as many, by asking fewer patches: else the last would wait for each other."""
+"""Cases among which answers are counted in turn; those behind them are under way so that no worker waits."""
+_LAST = 16
+"""Adaptive insertions that what is left of the queries in the end is divided among, by asking fewer patches: else the
+last would wait for each other."""
 _ROUND = 64
 """Insertions planned at once by a strategy that does not learn, and the most by one that does."""
 _SHARE = 0.1
@@ -171,7 +173,8 @@ class Planner:
         self._under_way: list[_UnderWay] = []
         self._follow_ups: dict[str, deque[Task]] = {SHRINKING: deque(), RELOCATION: deque()}
         self._taken: dict[str, int] = {}
-        self._share = self._barren = 0
+        self._last = _LAST if adaptive else 1
+        self._begun = self._barren = 0
         self._known: dict[int, list[Change]] = {}
         self._register, self._shrunk = Register(), set[Key]()
 
@@ -193,7 +196,7 @@ class Planner:
             self._budget = budget
             if number:
                 self.look((yield from look(budget)))
-            self._share = int(_SHARE * (self._limit - self.spent))
+            self._begun = self._limit - self.spent
             self._taken = {RELOCATION: 0, SHRINKING: 0}
             self._barren = 0
             yield from self._spend(hand_out, wait)
@@ -237,12 +240,12 @@ class Planner:
         return (self._insertions() or self._leftover()) if phase is None else self._search(phase)
 
     def _due(self) -> str | None:
-        """The kind of search whose turn it is: within its share, and relocation only as long as enough insertions can
-        be paid for besides."""
-        kept = {RELOCATION: _TURNS * (1 + self.noisy + self.how.patches), SHRINKING: 0}
+        """The kind of search whose turn it is: within its share, and relocation only as long as there is enough for
+        insertions besides."""
+        kept = {RELOCATION: min(_TURNS * (1 + self.noisy + self.how.patches), self._begun // 2), SHRINKING: 0}
         for phase, waiting in self._follow_ups.items():
             cost = _COSTS[phase]
-            fits = self._taken[phase] + cost <= max(cost, self._share)
+            fits = self._taken[phase] + cost <= max(cost, int(_SHARE * self._begun))
             if waiting and fits and cost + kept[phase] <= self._limit - self.spent:
                 return phase
         return None
@@ -265,7 +268,8 @@ class Planner:
         if self._barren >= _BARREN or len(self._under_way) > (_UNDER_WAY - 1) * self._round:
             return []
         own = 1 + self.noisy
-        patches = min(self.how.patches, max(self.how.control.fewest, (self._limit - self.spent) // _TURNS - own))
+        fewer = (self._limit - self.spent) // self._last - own
+        patches = min(self.how.patches, max(self.how.control.fewest, fewer))
         room = self._left // (own + patches)
         plan = self._strategy.plan(min(self._round, room)) if room > 0 else []
         return [Task(INSERTION, edit, tuple(self._known.get(edit.image, ())), patches) for edit in plan]
