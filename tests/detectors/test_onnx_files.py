@@ -39,6 +39,11 @@ OTHERS = {
     ),
     "words": ({"y": V8.T[None]}, {"inputs": (1, 128), "dtype": TensorProto.INT64}, r"images int64\[1, 128\]"),
     "a grey image": ({"y": V8.T[None]}, {"inputs": (1, 1, 64, 96)}, r"3 channels. Got images float32\[1, 1, 64, 96\]"),
+    "a grey image of any width": (
+        {"y": V8.T[None]},
+        {"inputs": (1, 1, 64, "w")},
+        r"3 channels. Got images float32\[1, 1, 64, \?\]",
+    ),
     "two images": (
         {"y": V8.T[None]},
         {"extra": [info("right", TensorProto.FLOAT, [1, 3, 64, 96])]},
@@ -57,6 +62,53 @@ def test_another_kind_of_network_is_named(tmp_path, what):
             look(f"{tmp_path}/m.onnx")
         assert str(refused.value).endswith(".")
         assert "\n" not in str(refused.value)
+
+
+def one_size(path, batch="b"):
+    """Any size, says the graph, and any number of images; one of 96 x 64 is all that it takes."""
+    nodes = [
+        helper.make_node("Reshape", ["images", "shape"], ["x"]),
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Mul", ["mean", "none"], ["nothing"]),
+        helper.make_node("Add", ["table", "nothing"], ["output0"]),
+    ]
+    constants = {
+        "shape": np.array([1, 3, HEIGHT, WIDTH]),
+        "none": np.zeros(1, np.float32),
+        "table": V8.T[None].astype(np.float32),
+    }
+    images = [info("images", TensorProto.FLOAT, [batch, 3, "h", "w"])]
+    outputs = [info("output0", TensorProto.FLOAT, [batch, 7, 126])]
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    write(path, helper.make_graph(nodes, "g", images, outputs, tensors), {"names": str(dict(enumerate(NAMES)))})
+
+
+@pytest.mark.parametrize("options", ["", ",decoder=yolov8,size=640"])
+def test_a_graph_that_does_not_run_on_such_an_image_is_bad_input(tmp_path, options):
+    one_size(tmp_path / "m.onnx")
+    with pytest.raises(BadSpec, match="ONNX Runtime failed") as refused:
+        load_detector(f"{tmp_path}/m.onnx{options}")
+    assert options or "tried with an image of 640x640; size= states another." in str(refused.value)
+    found = look_into(Spec.parse(f"{tmp_path}/m.onnx,size={WIDTH}x{HEIGHT}")).findings
+    assert {f.option: f.value for f in found}["batch"] == "1"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_coco_s_classes_with_objectness_are_seen_either_way_up(tmp_path, turned):
+    cells = sum(-(-HEIGHT // s) * -(-WIDTH // s) for s in (8, 16, 32))
+    table = np.random.default_rng(0).random((1, cells, 85)).astype(np.float32)
+    save(tmp_path / "m.onnx", {"y": table.swapaxes(1, 2) if turned else table}, inputs=(1, 3, HEIGHT, WIDTH))
+    look = look_into(Spec.parse(f"{tmp_path}/m.onnx"))
+    assert (look.decoder, look.classes) == ("yolox", 80)
+
+
+def test_picodet_is_told_from_nanodet_by_the_names_of_paddle(tmp_path):
+    heads = LAYOUTS["picodet"]().outputs
+    for name, preset in (("{}", "nanodet"), ("transpose_{}.tmp_0", "detr")):
+        outputs = {name.format(i if name != "{}" else each): value for i, (each, value) in enumerate(heads.items())}
+        save(tmp_path / "m.onnx", outputs, inputs=(1, 3, HEIGHT, WIDTH))
+        found = {f.option: f for f in look_into(Spec.parse(f"{tmp_path}/m.onnx")).findings}
+        assert (found["preset"].value, found["preset"].sure) == (preset, False)
 
 
 @pytest.mark.parametrize("task", ["segment", "pose"])

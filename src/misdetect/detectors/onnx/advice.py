@@ -276,8 +276,8 @@ def _may_be_dense(shape: tuple[int, ...], seen: Seen) -> bool:
 
 
 def _has_objectness(columns: int, upright: bool, per_cell: int | None, seen: Seen) -> bool:
-    if seen.classes is None:
-        return upright and columns != 84 and per_cell is not None
+    if seen.classes is None:  # COCO's 80 show themselves either way up
+        return columns == 85 or (upright and columns != 84 and per_cell is not None)
     if columns - seen.classes not in (4, 5):
         raise BadSpec(_other_number(seen, f"{columns - 4} (without objectness) or {columns - 5} (with it)"))
     return columns - seen.classes == 5
@@ -312,7 +312,10 @@ def _heads(seen: Seen) -> Reading | None:
                 findings.append(Finding("anchors", "yolov5", False, "those of YOLOv5 for COCO; YOLOv7's are others"))
             if decoder == "nanodet":
                 findings.append(Finding("middle", "0.5", False, "PicoDet's cells; NanoDet-Plus has 0"))
-            return Reading(tuple(findings), classes)
+            preset: tuple[Finding, ...] = ()
+            if decoder == "nanodet" and all(".tmp_" in name for name in seen.names):
+                preset = (Finding("preset", "detr", False, "PaddlePaddle's names: PicoDet, in RGB"),)
+            return Reading(tuple(findings), classes, preset)
     return None
 
 

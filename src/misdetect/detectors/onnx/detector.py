@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from misdetect.detectors.exported import ExportedDetector
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
@@ -125,8 +123,7 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
         fixed_batch=file.shape[0] is not None,
         closed=closed,
     )
-    # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
-    detector.detect([np.zeros((preprocess.height, preprocess.width, 3), np.uint8)] * min(batch, 2))
+    detector.try_out(preprocess.width, preprocess.height)
     return detector
 
 
