@@ -139,6 +139,17 @@ def test_a_file_that_was_cut_off_says_how_much_there_is(tmp_path, share):
         load_detector(f"{tmp_path}/m.onnx")
 
 
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"", "is empty"), (b"milk, eggs\n", "is text"), (b"\0\0\0\0TFL3", "Lite file")]
+)
+def test_a_file_that_is_none_says_what_it_is(tmp_path, content, says):
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(
+        BadWeights, match=f"m.onnx cannot be loaded as an ONNX graph: its {len(content)} bytes .*{says}"
+    ):
+        load_detector(f"{tmp_path}/m.onnx")
+
+
 def test_a_pointer_of_git_lfs_is_called_that(tmp_path):
     (tmp_path / "m.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     with pytest.raises(BadWeights, match="git lfs pull"):
