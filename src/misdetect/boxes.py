@@ -145,7 +145,7 @@ def nms(
     threshold: float,
     labels: ArrayLike | None = None,
     *,
-    chunk: int = 96,
+    chunk: int = 64,
 ) -> tuple[Ints, Ints]:
     """Greedy non-maximum suppression that remembers who suppressed whom.
 
@@ -163,24 +163,24 @@ def nms(
     b = b[order]
     suppressor = np.full(len(b), -1, dtype=np.int64)
     kept: list[Ints] = []
-    for start in range(0, len(b), chunk):
-        rows = np.arange(start, min(start + chunk, len(b)))
-        stop = len(b) if group is None else int(np.searchsorted(group, group[rows[-1]], side="right"))
-        rows = rows[suppressor[rows] < 0]
-        if rows.size == 0:
-            continue
-        columns = np.arange(start, stop)
-        columns = columns[suppressor[columns] < 0]
+    left = np.arange(len(b))  # neither kept nor suppressed yet
+    while left.size:
+        rows = left[:chunk]
+        stop = left.size if group is None else int(np.searchsorted(group[left], group[rows[-1]], side="right"))
+        columns = left[:stop]  # whose prefix is exactly `rows`
         overlaps = iou(b[rows], b[columns]) > threshold
         if group is not None:
             overlaps &= group[rows][:, None] == group[columns][None, :]
-        square = overlaps[:, : len(rows)]  # the prefix of `columns` is exactly `rows`
+        square = overlaps[:, : len(rows)]
         square &= rows[None, :] > rows[:, None]
         alive = _survivors(square)
         by = overlaps[alive]
         struck = by.any(axis=0)
         suppressor[columns[struck]] = rows[alive][by[:, struck].argmax(axis=0)]
         kept.append(rows[alive])
+        rest = suppressor[columns] < 0
+        rest[: len(rows)] = False
+        left = np.concatenate([columns[rest], left[stop:]])
     result = np.full(len(b), -1, dtype=np.int64)
     by = suppressor >= 0
     result[order[by]] = order[suppressor[by]]
