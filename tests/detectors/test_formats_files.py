@@ -145,6 +145,12 @@ def test_operators_that_a_runtime_does_not_know(here, tmp_path):
     assert "Rolu" in refused(spec_of("openvino", tmp_path / "model.xml", here))
 
 
+def test_the_folder_of_an_openvino_graph_is_not_the_graph(here, tmp_path):
+    for name in ("raw.xml", "raw.bin"):
+        shutil.copy(here / name, tmp_path / name)
+    assert f"name the graph in it: '{tmp_path}/raw.xml'." in refused(f"openvino:{tmp_path},decoder=yolov8")
+
+
 def test_weights_that_are_missing_or_cut_off(here, tmp_path):
     path = tmp_path / "model.xml"
     shutil.copy(here / "raw.xml", path)

@@ -64,7 +64,7 @@ def test_another_kind_of_network_is_named(tmp_path, what):
         assert "\n" not in str(refused.value)
 
 
-def one_size(path, batch="b"):
+def one_size(path, metadata):
     """Any size, says the graph, and any number of images; one of 96 x 64 is all that it takes."""
     nodes = [
         helper.make_node("Reshape", ["images", "shape"], ["x"]),
@@ -77,15 +77,15 @@ def one_size(path, batch="b"):
         "none": np.zeros(1, np.float32),
         "table": V8.T[None].astype(np.float32),
     }
-    images = [info("images", TensorProto.FLOAT, [batch, 3, "h", "w"])]
-    outputs = [info("output0", TensorProto.FLOAT, [batch, 7, 126])]
+    images = [info("images", TensorProto.FLOAT, ["b", 3, "h", "w"])]
+    outputs = [info("output0", TensorProto.FLOAT, ["b", 7, 126])]
     tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    write(path, helper.make_graph(nodes, "g", images, outputs, tensors), {"names": str(dict(enumerate(NAMES)))})
+    write(path, helper.make_graph(nodes, "g", images, outputs, tensors), metadata)
 
 
 @pytest.mark.parametrize("options", ["", ",decoder=yolov8,size=640"])
 def test_a_graph_that_does_not_run_on_such_an_image_is_bad_input(tmp_path, options):
-    one_size(tmp_path / "m.onnx")
+    one_size(tmp_path / "m.onnx", {"names": str(dict(enumerate(NAMES)))})
     with pytest.raises(BadSpec, match="ONNX Runtime failed") as refused:
         load_detector(f"{tmp_path}/m.onnx{options}")
     assert options or "tried with an image of 640x640; size= states another." in str(refused.value)
@@ -240,6 +240,9 @@ def test_a_size_that_the_stride_does_not_divide_is_refused(tmp_path):
     save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, "h", "w"), metadata=ULTRALYTICS)
     with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
         load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=100x64")
+    one_size(tmp_path / "n.onnx", ULTRALYTICS)  # whose runtime would fail in words of its own
+    with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
+        load_detector(f"{tmp_path}/n.onnx,size=100x64")
     assert load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=128x64").settings["preprocess"]["width"] == 128
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from misdetect.detectors.exported import ExportedDetector
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
-from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of
+from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of, refuse_between_strides
 from misdetect.detectors.outputs import Array, Decoder, Frame
 from misdetect.detectors.preprocess import PRESETS, Preprocess
 from misdetect.detectors.probe import add_sure, refuse_task
@@ -92,7 +92,7 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
     file_layout(file, spec)  # complain of an input that is no image
     preprocess = preprocess_of(spec, preset, file.shape, file.image.dtype, file.metadata.size)
-    _refuse_between_strides(spec, file, preprocess)
+    refuse_between_strides(spec, file, preprocess.width, preprocess.height)
     limits = limits_of(spec, kind.nms)
     outputs = tuple(entry.name for entry in file.outputs)
     frame = Frame(
@@ -151,11 +151,3 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
         )
     add_sure(spec, look.findings, look.decoder)
     return look.shapes
-
-
-def _refuse_between_strides(spec: Spec, file: OnnxFile, preprocess: Preprocess) -> None:
-    stride, size = file.metadata.stride or 1, (preprocess.width, preprocess.height)
-    if any(side % stride for side in size) and None in file.shape[1:]:
-        raise BadSpec(
-            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {size[0]}x{size[1]}."
-        )

@@ -64,6 +64,7 @@ def look_at(file: OnnxFile, given: Spec) -> Look:
     """
     layout = file_layout(file, given) or "nchw"
     size, sized = _size(file, given, layout)
+    refuse_between_strides(given, file, *size)
     outputs, single = _probe(file, given, layout, size)
     names = names_of(file, given)
     seen = Seen(
@@ -104,6 +105,15 @@ def names_of(file: OnnxFile, spec: Spec) -> tuple[str, ...] | None:
     """The class names: those of the spec, else those in the file."""
     given = spec.options.get("names", "")
     return read_names(given, spec.text) if given else file.metadata.names
+
+
+def refuse_between_strides(spec: Spec, file: OnnxFile, width: int, height: int) -> None:
+    """Complain of a size that is stated for a graph of any size and does not go with the stride in its metadata."""
+    stride = file.metadata.stride or 1
+    if (width % stride or height % stride) and None in file.shape[1:]:
+        raise BadSpec(
+            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {width}x{height}."
+        )
 
 
 def _size(file: OnnxFile, given: Spec, layout: Layout) -> tuple[tuple[int, int], list[Finding]]:
