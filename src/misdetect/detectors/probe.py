@@ -60,9 +60,9 @@ def complete(spec: Spec, network: Any, classes: int, metadata: Metadata) -> tupl
     if not stated and guessed:
         options = [f for f in findings if not f.implied and f.option not in spec.options]
         usual = ",".join([spec.text, *(f"{f.option.replace('_', '-')}={f.value}" for f in options)])
+        unknown = ", ".join(finding.option.replace("_", "-") for finding in guessed)
         raise BadSpec(
-            f"{spec.text!r}: nothing in the file states {', '.join(finding.option for finding in guessed)}; where that "
-            f"is as usual, the spec is {usual!r}."
+            f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is {usual!r}."
         )
     add_sure(spec, findings, reading.findings[0].value)
     return shapes_of(outputs)

@@ -4,7 +4,7 @@ One run on noise shows shapes, types and values; with the names of inputs and ou
 is nearly always enough. What follows from it is sure; what is merely usual is guessed, and said to be.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -116,8 +116,21 @@ def _parts(seen: Seen) -> Reading | None:
         findings += units_of(seen, values[alive, :4])
     if not seen.batched and not tensorflow and seen.classes not in (None, 91):
         findings.append(Finding("labels_from", "1", False, "torchvision's label 0 is the background"))
+    elif seen.batched and not tensorflow and not _counts_from_0(seen, plain, seen.outputs[labels].reshape(-1)[alive]):
+        why = "usual; nothing shows whether label 0 is the first class or, as torchvision's, the background"
+        findings.append(Finding("labels_from", "0", False, why, implied=True))
     known = tensorflow or not seen.batched  # both number labels as COCO's category ids do
     return Reading(tuple(findings), seen.classes or (91 if known else None))
+
+
+_FROM_0 = ({"dets", "labels"}, {"num_dets", "det_boxes", "det_scores", "det_classes"})
+"""Outputs of MMDeploy, and of TensorRT's EfficientNMS."""
+
+
+def _counts_from_0(seen: Seen, plain: Sequence[str], labels: Array) -> bool:
+    """Whether the first class is known to be label 0: its exporter is, or there is such a label."""
+    known = seen.own or {*plain} in _FROM_0 or "orig_target_sizes" in seen.companions
+    return known or bool((labels == 0).any())
 
 
 _LAYOUTS = (

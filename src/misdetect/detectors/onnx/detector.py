@@ -144,7 +144,7 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
             raise
         return ()
     if not stated and look.guessed:
-        unknown = ", ".join(dict.fromkeys(finding.option for finding in look.guessed))
+        unknown = ", ".join(dict.fromkeys(finding.option.replace("_", "-") for finding in look.guessed))
         raise BadSpec(
             f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is "
             f"{look.spec(spec)!r} (misdetect detectors {spec.target} says what was seen and what is guessed)."
