@@ -32,6 +32,11 @@ OTHERS = {
         {},
         r"maps of the image \(masks \[1, 21, 64, 96\]\)",
     ),
+    "instances with masks": (
+        {"output0": np.zeros((1, 4 + 80 + 32, 126), np.float32), "output1": np.zeros((1, 32, 16, 24), np.float32)},
+        {},
+        r"maps for masks beside its boxes \(output0 \[1, 116, 126\], output1 \[1, 32, 16, 24\]\)",
+    ),
     "unknown outputs": (
         {"a": np.zeros((1, 2, 3, 4, 5), np.float32), "b": np.zeros((1, 9), np.float32)},
         {},

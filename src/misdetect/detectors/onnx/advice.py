@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from misdetect.detectors.onnx.decoders import DECODERS
-from misdetect.detectors.onnx.heads import Coding, levels_of
+from misdetect.detectors.onnx.heads import Coding, cells_of, levels_of
 from misdetect.detectors.onnx.seen import (
     NAMED,
     Finding,
@@ -41,11 +41,19 @@ def advise(seen: Seen) -> Reading:
     task = seen.metadata.task
     if task and task != "detect":
         raise BadSpec(f"the file says of itself that it is for the task {task!r}, not for detection.")
+    _refuse_masks(seen)
     for read in (_indexed, _parts, _table, _queries, _apart, _dense, _heads):
         reading = read(seen)
         if reading is not None:
             return replace(reading, preset=reading.preset or _preset(seen, reading.findings[0].value))
     raise BadSpec(_no_detector(seen))
+
+
+def _refuse_masks(seen: Seen) -> None:
+    """Complain of a table of candidates with maps of a quarter of the image beside it, of which masks are made."""
+    maps = only_one(seen, lambda o: o.ndim == 4 and o.shape[2:] == cells_of(seen.width, seen.height, 4))
+    if maps is not None and sorted(o.ndim for o in seen.outputs) == [3, 4]:
+        raise BadSpec(f"the graph gives maps for masks beside its boxes ({seen.describe()}): it segments instances.")
 
 
 # --- suppression inside ----------------------------------------------------------------------------------------------
