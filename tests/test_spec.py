@@ -111,3 +111,19 @@ def test_what_was_meant_is_said(call, text, meant):
     with pytest.raises(BadSpec) as refused:
         call(text)
     assert meant in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "meant"),
+    [
+        ("saved_model.pb", "'savedmodel:{},names=FILE'"),
+        ("yolo11n.bin", "'openvino:{}/FILE.xml'"),
+        ("config.json", "'hf:{}'"),
+        ("photo.png", "'folder:{}'"),
+    ],
+)
+def test_what_a_folder_was_meant_for_is_in_it(file, meant, tmp_path):
+    (tmp_path / file).touch()
+    with pytest.raises(BadSpec) as refused:
+        load_detector(f"{tmp_path},score=0.5")
+    assert f"Did you mean {meant.format(tmp_path)}?" in str(refused.value)

@@ -123,8 +123,14 @@ _FILES = {
 }
 
 
+_FOLDERS = (("saved_model.pb", "savedmodel:{},names=FILE"), ("config.json", "hf:{}"), ("*.bin", "openvino:{}/FILE.xml"))
+"""What is in the folder of a network in several files."""
+
+
 def _meant_file(text: str) -> str:
     """What the name of a file or folder alone was probably meant for."""
     name = _OPTION.split(text.strip())[0]
-    meant = ("folder:{}",) if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower(), ())
+    meant = _FILES.get(Path(name).suffix.lower(), ())
+    if name and Path(name).is_dir():
+        meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)
     return f" Did you mean {' or '.join(repr(each.format(name)) for each in meant)}?" if meant else ""

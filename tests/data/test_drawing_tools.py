@@ -310,7 +310,7 @@ WRONG: dict[str, tuple[Make, str, str]] = {
     "open images: short row": (with_csv("a,/m/1,.1"), "malformed", "boxes.csv"),
     "open images: pixels": (with_csv("a,/m/1,10,50,20,60,0,0"), "absolute-coordinates", "line 2"),
     "open images: swapped": (with_csv("a,/m/1,.5,.1,.2,.6,0,0"), "negative-size", "line 2"),
-    "open images: no rows": (with_csv(), "malformed", "images"),
+    "open images: no rows": (with_csv(), "malformed", "holds no boxes"),
     "open images: other images": (with_csv("z,/m/1,.1,.5,.2,.6,0,0"), "malformed", "images="),
     "open images: unknown class": (
         lambda f: with_text("names.csv", "/m/2,Dog\n", csv_file(f, "a,/m/1,.1,.5,.2,.6,0,0") + ",classes={}/names.csv")(

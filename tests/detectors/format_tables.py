@@ -50,6 +50,13 @@ TENSORFLOW = {
     "format-savedmodel-raw": "savedmodel:{tensorflow}/raw,decoder=yolov8,{wired}",
 }
 ALL = EVERY | TENSORFLOW
+ELSEWHERE = {
+    "https": "is http",
+    **dict.fromkeys(("rekognition", "google-vision", "azure-vision", "max"), "has its own tests, in cloud/"),
+    "glassbox": "knows only the images of its own data",
+    **dict.fromkeys(("predictions", "ultralytics"), "is no detector"),
+}
+"""Families that the table leaves out, and why."""
 CASES = [*EVERY, *(pytest.param(name, marks=pytest.mark.heavy) for name in TENSORFLOW)]
 GRID = 1e-3
 MINE = """

@@ -8,11 +8,23 @@ import cv2
 import exported_models as models
 import numpy as np
 import pytest
-from format_tables import ALL, CASES, FORMATS, GRID, QUERIES, assert_same, by_hand, make_models, make_tensorflow
+from format_tables import (
+    ALL,
+    CASES,
+    ELSEWHERE,
+    FORMATS,
+    GRID,
+    QUERIES,
+    assert_same,
+    by_hand,
+    make_models,
+    make_tensorflow,
+)
 from loopback import running_server
 
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import FAMILIES
 from misdetect.errors import MisdetectError
 
 
@@ -168,6 +180,12 @@ def test_an_openvino_graph_of_eight_bits_is_close_to_its_floats(loaded, here, ro
         assert len(found) == len(exact) == 72
         assert np.abs(found.scores - exact.scores).max() > 1e-5
         np.testing.assert_allclose(found.scores, exact.scores, atol=0.03)
+
+
+def test_every_family_is_in_the_table():
+    there = {"http" if "{address}" in spec else spec.partition(":")[0] for spec in ALL.values()}
+    assert there.isdisjoint(ELSEWHERE)
+    assert there | {*ELSEWHERE} == {*FAMILIES}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import cv2
 import exported_models as models
+import flatbuffers
 import numpy as np
 import pytest
 from format_tables import make_models, refused
@@ -144,6 +145,12 @@ def test_operators_that_a_runtime_does_not_know(here, tmp_path):
     assert "Rolu" in refused(spec_of("openvino", tmp_path / "model.xml", here))
 
 
+def test_the_folder_of_an_openvino_graph_is_not_the_graph(here, tmp_path):
+    for name in ("raw.xml", "raw.bin"):
+        shutil.copy(here / name, tmp_path / name)
+    assert f"name the graph in it: '{tmp_path}/raw.xml'." in refused(f"openvino:{tmp_path},decoder=yolov8")
+
+
 def test_weights_that_are_missing_or_cut_off(here, tmp_path):
     path = tmp_path / "model.xml"
     shutil.copy(here / "raw.xml", path)
@@ -166,6 +173,87 @@ def test_names_inside_a_tflite_file(tmp_path):
     assert "carries no class names" in refused(f"tflite:{path},decoder=yolov8,{wired}")
     path.write_bytes(models.with_files(plain, {"labels.txt": "x\ny"}))
     assert "with 2 names" in refused(f"tflite:{path},decoder=yolov8,{wired}")
+
+
+def convention(mean, std, colour=1):
+    """``TFLITE_METADATA`` of an input with ``NormalizationOptions``, as metadata_schema.fbs lays it out."""
+    builder = flatbuffers.Builder(0)
+
+    def floats(values):
+        builder.StartVector(4, len(values), 4)
+        for value in reversed(values):
+            builder.PrependFloat32(value)
+        return builder.EndVector()
+
+    def tables(*offsets):
+        builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            builder.PrependUOffsetTRelative(offset)
+        return builder.EndVector()
+
+    def table(fields, offsets, kind=None):
+        builder.StartObject(fields)
+        if kind is not None:
+            builder.PrependUint8Slot(0, kind, 0)
+        for field, offset in offsets.items():
+            builder.PrependUOffsetTRelativeSlot(field, offset, 0)
+        return builder.EndObject()
+
+    normalization = table(2, {0: floats(mean), 1: floats(std)})
+    units = tables(table(2, {1: table(2, {}, 1)}, 3), table(2, {1: normalization}, 1))  # another kind of unit first
+    content = table(3, {1: table(2, {}, colour)}, 2)
+    image = table(7, {0: builder.CreateString("image"), 3: content, 4: units})
+    graph = table(10, {2: tables(image)})
+    builder.Finish(table(8, {0: builder.CreateString("a detector"), 3: tables(graph)}), b"M001")
+    return bytes(builder.Output())
+
+
+def with_metadata(model, metadata):
+    """``model`` with ``metadata`` inside, and its label file behind it."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    content = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
+    content.buffers.append(schema.BufferT(data=list(metadata)))
+    content.metadata = [schema.MetadataT(name="TFLITE_METADATA", buffer=len(content.buffers) - 1)]
+    builder = flatbuffers.Builder(0)
+    builder.Finish(content.Pack(builder), b"TFL3")
+    return models.with_files(bytes(builder.Output()), {"labelmap.txt": "\n".join(models.NAMES)})
+
+
+@pytest.mark.parametrize(("mean", "std"), [([127.5], [63.75]), ([100.0, 110.0, 120.0], [50.0, 60.0, 70.0])])
+def test_how_values_are_made_is_read_from_the_metadata_of_a_tflite_file(mean, std, tmp_path):
+    """With suppression inside and NormalizationOptions nothing is left to be said."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(with_metadata((models.KEPT / "suppressed.tflite").read_bytes(), convention(mean, std)))
+    detector = load_detector(str(path))
+    stated = f"scale=1,mean={','.join(map(str, mean))},std={','.join(map(str, std))}"
+    plain = load_detector(f"tflite:{models.KEPT}/suppressed.tflite,resize=stretch,colour=rgb,{stated}")
+    assert detector.settings == plain.settings
+    for own, said in zip(detector.detect(models.photos(2)), plain.detect(models.photos(2)), strict=True):
+        assert own == said
+    assert load_detector(f"{path},scale=1/255,mean=0,std=1").settings["preprocess"]["mean"] == [0, 0, 0]
+    assert load_detector(f"{path},preset=ultralytics").settings["preprocess"]["scale"] == 1 / 255
+
+
+@pytest.mark.parametrize("kept", [0, 3, 40, 100, -1])
+def test_metadata_of_a_tflite_file_that_cannot_be_read_is_not_there(kept, tmp_path):
+    whole = convention([127.5], [127.5])
+    broken = whole[:kept] if kept >= 0 else b"\xff" * len(whole)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(with_metadata((models.KEPT / "suppressed.tflite").read_bytes(), broken))
+    assert "give resize=, colour=, scale=" in refused(str(path))
+
+
+def test_a_colour_space_that_is_not_stated_is_not_taken_for_rgb(tmp_path):
+    path = tmp_path / "m.tflite"
+    grey = convention([0.0], [255.0], colour=0)
+    path.write_bytes(with_metadata((models.KEPT / "suppressed.tflite").read_bytes(), grey))
+    assert "give colour= " in refused(str(path))
+
+
+def test_a_spec_that_says_how_values_are_made_needs_no_preset(here):
+    spec = f"{models.KEPT}/raw.tflite,names={here}/names.txt,{models.WIRED}"
+    assert load_detector(spec).settings["decoder"] == "yolov8"
 
 
 def test_a_placeholder_before_the_names_stands_for_no_class(here, tmp_path):

@@ -14,7 +14,7 @@ from onnx_graphs import save, write
 from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.names import COCO_IDS
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.errors import BadSpec, BadWeights, MissingExtra
 from misdetect.protocols import Detector, level
 
 ROOT = Path(__file__).parents[2]
@@ -294,6 +294,7 @@ BAD_SPECS = [
     ({}, "decoder=yolov8,size=640", "graph's input is 48x32"),
     ({}, "decoder=yolov8,size=big", "WIDTHxHEIGHT"),
     ({}, "decoder=yolov8,scale=1/0", "scale=1/0"),
+    ({}, "decoder=yolov8,scale=1/", "scale=1/ should be a number such as"),
     ({}, "decoder=yolov8,mean=1,2", "3 numbers"),
     ({}, "decoder=yolov8,std=0", "std above 0"),
     ({}, "decoder=yolov8,layout=nhwc", "layout=nhwc"),
@@ -349,9 +350,16 @@ def test_custom_operators_are_not_loaded(tmp_path):
         load_detector(f"onnx:{tmp_path}/m.onnx,decoder=yolov8,names=coco")
 
 
-def test_a_box_turned_inside_out_is_the_detector_s_failure(tmp_path):
+@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1/127.5", 1 / 127.5), ("2.5 / 5", 0.5), ("1e-2", 0.01)])
+def test_numbers_are_decimals_or_fractions_of_them(tmp_path, text, value):
+    save(tmp_path / "m.onnx", {"output0": RAW}, metadata=NAMES)
+    detector = load_detector(f"onnx:{tmp_path}/m.onnx,decoder=yolov8,resize=stretch,colour=rgb,scale={text}")
+    assert detector.settings["preprocess"]["scale"] == pytest.approx(value)
+
+
+def test_a_box_turned_inside_out_is_refused(tmp_path):
     save(tmp_path / "m.onnx", {"output": np.array([[11, 12, 1, 2, 0.9, 1]], np.float32)}, metadata=NAMES)
-    with pytest.raises(DetectorFailed, match="x0 <= x1"):
+    with pytest.raises(BadSpec, match="x0 <= x1"):
         load_detector(f"onnx:{tmp_path}/m.onnx,decoder=nms,{STATED}")
 
 

@@ -32,6 +32,11 @@ OTHERS = {
         {},
         r"maps of the image \(masks \[1, 21, 64, 96\]\)",
     ),
+    "instances with masks": (
+        {"output0": np.zeros((1, 4 + 80 + 32, 126), np.float32), "output1": np.zeros((1, 32, 16, 24), np.float32)},
+        {},
+        r"maps for masks beside its boxes \(output0 \[1, 116, 126\], output1 \[1, 32, 16, 24\]\)",
+    ),
     "unknown outputs": (
         {"a": np.zeros((1, 2, 3, 4, 5), np.float32), "b": np.zeros((1, 9), np.float32)},
         {},
@@ -39,6 +44,11 @@ OTHERS = {
     ),
     "words": ({"y": V8.T[None]}, {"inputs": (1, 128), "dtype": TensorProto.INT64}, r"images int64\[1, 128\]"),
     "a grey image": ({"y": V8.T[None]}, {"inputs": (1, 1, 64, 96)}, r"3 channels. Got images float32\[1, 1, 64, 96\]"),
+    "a grey image of any width": (
+        {"y": V8.T[None]},
+        {"inputs": (1, 1, 64, "w")},
+        r"3 channels. Got images float32\[1, 1, 64, \?\]",
+    ),
     "two images": (
         {"y": V8.T[None]},
         {"extra": [info("right", TensorProto.FLOAT, [1, 3, 64, 96])]},
@@ -57,6 +67,35 @@ def test_another_kind_of_network_is_named(tmp_path, what):
             look(f"{tmp_path}/m.onnx")
         assert str(refused.value).endswith(".")
         assert "\n" not in str(refused.value)
+
+
+def one_size(path, metadata):
+    """Any size, says the graph, and any number of images; one of 96 x 64 is all that it takes."""
+    nodes = [
+        helper.make_node("Reshape", ["images", "shape"], ["x"]),
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Mul", ["mean", "none"], ["nothing"]),
+        helper.make_node("Add", ["table", "nothing"], ["output0"]),
+    ]
+    constants = {
+        "shape": np.array([1, 3, HEIGHT, WIDTH]),
+        "none": np.zeros(1, np.float32),
+        "table": V8.T[None].astype(np.float32),
+    }
+    images = [info("images", TensorProto.FLOAT, ["b", 3, "h", "w"])]
+    outputs = [info("output0", TensorProto.FLOAT, ["b", 7, 126])]
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    write(path, helper.make_graph(nodes, "g", images, outputs, tensors), metadata)
+
+
+@pytest.mark.parametrize("options", ["", ",decoder=yolov8,size=640"])
+def test_a_graph_that_does_not_run_on_such_an_image_is_bad_input(tmp_path, options):
+    one_size(tmp_path / "m.onnx", {"names": str(dict(enumerate(NAMES)))})
+    with pytest.raises(BadSpec, match="ONNX Runtime failed") as refused:
+        load_detector(f"{tmp_path}/m.onnx{options}")
+    assert options or "tried with an image of 640x640; size= states another." in str(refused.value)
+    found = look_into(Spec.parse(f"{tmp_path}/m.onnx,size={WIDTH}x{HEIGHT}")).findings
+    assert {f.option: f.value for f in found}["batch"] == "1"
 
 
 @pytest.mark.parametrize("task", ["segment", "pose"])
@@ -83,6 +122,17 @@ def test_a_file_that_was_cut_off_says_how_much_there_is(tmp_path, share):
     (tmp_path / "m.onnx").write_bytes(data[: int(len(data) * share)])
     with pytest.raises(
         BadWeights, match=rf"m\.onnx cannot be loaded as an ONNX graph: its {int(len(data) * share)} bytes"
+    ):
+        load_detector(f"{tmp_path}/m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"", "is empty"), (b"milk, eggs\n", "is text"), (b"\0\0\0\0TFL3", "Lite file")]
+)
+def test_a_file_that_is_none_says_what_it_is(tmp_path, content, says):
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(
+        BadWeights, match=f"m.onnx cannot be loaded as an ONNX graph: its {len(content)} bytes .*{says}"
     ):
         load_detector(f"{tmp_path}/m.onnx")
 
@@ -177,6 +227,9 @@ def test_a_size_that_the_stride_does_not_divide_is_refused(tmp_path):
     save(tmp_path / "m.onnx", {"output0": V8.T[None]}, inputs=(1, 3, "h", "w"), metadata=ULTRALYTICS)
     with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
         load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=100x64")
+    one_size(tmp_path / "n.onnx", ULTRALYTICS)  # whose runtime would fail in words of its own
+    with pytest.raises(BadSpec, match=r"multiples of 32, the file's stride. Got 100x64\."):
+        load_detector(f"{tmp_path}/n.onnx,size=100x64")
     assert load_detector(f"{tmp_path}/m.onnx,decoder=yolov8,size=128x64").settings["preprocess"]["width"] == 128
 
 

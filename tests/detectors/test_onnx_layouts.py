@@ -82,3 +82,45 @@ def test_thresholds_and_caps_hold_in_every_layout(exported, name):
 
 def test_both_ends_of_the_law_are_there():
     assert 8 <= sum(layout().sure for layout in LAYOUTS.values()) <= len(LAYOUTS) - 8
+
+
+# --- what only some exports show ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_coco_s_classes_with_objectness_are_seen_either_way_up(tmp_path, turned):
+    cells = sum(-(-HEIGHT // s) * -(-WIDTH // s) for s in (8, 16, 32))
+    table = np.random.default_rng(0).random((1, cells, 85)).astype(np.float32)
+    save(tmp_path / "m.onnx", {"y": table.swapaxes(1, 2) if turned else table}, inputs=(1, 3, HEIGHT, WIDTH))
+    look = look_into(Spec.parse(f"{tmp_path}/m.onnx"))
+    assert (look.decoder, look.classes) == ("yolox", 80)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_labels_start_is_guessed_unless_one_of_them_is_0(tmp_path, first):
+    outputs = {"boxes": BOXES[None], "labels": LABELS[None] + first, "scores": SCORES[None]}
+    save(
+        tmp_path / "m.onnx",
+        outputs,
+        inputs=(1, 3, HEIGHT, WIDTH),
+        metadata={"names": str({i: str(i) for i in range(4)})},
+    )
+    found = {f.option: f for f in look_into(Spec.parse(f"{tmp_path}/m.onnx")).findings}
+    assert ("labels_from" in found) == bool(first)
+    assert not first or (found["labels_from"].value, found["labels_from"].sure) == ("0", False)
+    spec = f"onnx:{tmp_path}/m.onnx,preset=ultralytics"
+    if not first:
+        assert load_detector(spec).detect([IMAGE])[0].labels.tolist() == [1, 0, 2]
+        return
+    with pytest.raises(BadSpec, match="nothing in the file states labels-from; "):
+        load_detector(spec)
+    assert load_detector(f"{spec},labels-from=1").detect([IMAGE])[0].labels.tolist() == [1, 0, 2]
+
+
+def test_picodet_is_told_from_nanodet_by_the_names_of_paddle(tmp_path):
+    heads = LAYOUTS["picodet"]().outputs
+    for name, preset in (("{}", "nanodet"), ("transpose_{}.tmp_0", "detr")):
+        outputs = {name.format(i if name != "{}" else each): value for i, (each, value) in enumerate(heads.items())}
+        save(tmp_path / "m.onnx", outputs, inputs=(1, 3, HEIGHT, WIDTH))
+        found = {f.option: f for f in look_into(Spec.parse(f"{tmp_path}/m.onnx")).findings}
+        assert (found["preset"].value, found["preset"].sure) == (preset, False)

@@ -1,6 +1,7 @@
 """Device, float type and batch of torch detectors."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hf_models
@@ -129,6 +130,18 @@ def test_half_precision_finds_nearly_the_same(name: str, images: list[np.ndarray
         for box, label in zip(sure.boxes, sure.labels, strict=True):
             near = (np.abs(faint.boxes - box).max(axis=1) <= 6) & (faint.labels == label)
             assert near.any()
+
+
+@pytest.mark.parametrize("kind", sorted({*hf_models.KINDS} - {"dab"}))  # whose own code mixes float types
+def test_half_precision_of_transformers(kind: str, tmp_path: Path) -> None:
+    """Also where images have to be resized, for which torch has no half precision on the CPU."""
+    hf_models.build(kind).save_pretrained(tmp_path)
+    spec = f"hf:{tmp_path},size=64x96,score=0"
+    full, half = load_detector(spec), load_detector(f"{spec},half=yes")
+    image = hf_models.images(1)[0][:50, :70]
+    for one, other in zip(full.detect([image]), half.detect([image]), strict=True):
+        assert len(one) == len(other) > 0
+        np.testing.assert_allclose(one.scores[:3], other.scores[:3], atol=0.05)
 
 
 def test_a_batch_that_does_not_fit_ends_the_search() -> None:

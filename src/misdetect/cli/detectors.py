@@ -38,7 +38,10 @@ def detectors(
 def _look(file: str) -> Document:
     spec = Spec.parse(file)
     if spec.scheme != "onnx":
-        raise BadSpec(f"Expected an ONNX file to look into. Got {file!r}.")
+        raise BadSpec(
+            f"Expected an ONNX file to look into. Got {file!r}; of a network in another file, loading it says what its "
+            "spec lacks."
+        )
     from misdetect.detectors.onnx.detector import look_into
 
     return look_into(spec).document(spec)

@@ -131,6 +131,8 @@ def _present(root: Path, ids: list[str], image_of: Ints, path: Path) -> tuple[li
         raise Malformed(f"{root} is not a folder; expected the images of {path}.")
     files = {PurePath(name).stem: name for name in reversed(list_images(root))}
     held = np.array([name in files for name in ids], dtype=np.bool_)
+    if not ids:
+        raise Malformed(f"{path} holds no boxes, only a line of column names.")
     if not held.any():
         raise Malformed(f"{root} holds none of the {len(ids)} images of {path}; name their folder with images=.")
     place = np.where(held, np.cumsum(held) - 1, -1)

@@ -13,7 +13,7 @@ import numpy as np
 from misdetect.boxes import clip, nms
 from misdetect.detections import Detections
 from misdetect.detectors.names import read_names
-from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
+from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, UserDecoder, decoder_kind
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
@@ -59,6 +59,16 @@ class ExportedDetector:
             tensor, placements = self.prepare(batch)
             found += self.decode(self.infer(tensor), batch, placements)
         return found
+
+    def try_out(self, width: int, height: int) -> None:
+        """Look at blank images: a graph that does not fit its decoder, names, size or batch says so here, and not in
+        the middle of a run."""
+        try:
+            self.detect([np.zeros((height, width, 3), np.uint8)] * min(self.batch_size, 2))
+        except DetectorFailed as error:
+            if isinstance(self.decoder, UserDecoder):
+                raise
+            raise BadSpec(str(error)) from error
 
     def prepare(self, images: Sequence[Pixels]) -> tuple[Array, list[Placement]]:
         """The network's input for up to ``batch_size`` images (a view of a buffer that the next call overwrites)."""
@@ -202,9 +212,8 @@ def load_exported(
         batch_size=batch,
         fixed_batch=isinstance(network.shape[0], int),
     )
-    # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
     height, width = _BLANK if own_size else (preprocess.height, preprocess.width)
-    detector.detect([np.zeros((height, width, 3), np.uint8)] * min(batch, 2))
+    detector.try_out(width, height)
     return detector
 
 

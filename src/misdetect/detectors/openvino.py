@@ -50,7 +50,11 @@ def load_openvino(spec: Spec) -> NetworkDetector:
     path = Path(spec.target)
     weights = path.with_suffix(".bin")
     if not path.is_file():
-        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+        inside = next(path.glob("*.xml"), None)  # Ultralytics exports a folder
+        raise BadSpec(
+            f"{spec.text!r}: there is no file {spec.target!r}"
+            + (f", but a folder; name the graph in it: {str(inside)!r}." if inside else ".")
+        )
     with path.open("rb") as file:
         if b"<net" not in file.read(_HEAD):  # OpenVINO would try all other formats that it knows
             raise BadWeights(f"{path} is not a graph of OpenVINO: {kind_of_file(path)}.")

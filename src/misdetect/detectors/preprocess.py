@@ -4,6 +4,7 @@
 channel order, scale, mean and deviation, layout), stated by a preset or by the user and never guessed from a file.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -127,10 +128,8 @@ class Preprocess:
             resized = cv2.resize(image, (where.width, where.height), interpolation=cv2.INTER_LINEAR)
         rows, columns = slice(where.top, where.top + where.height), slice(where.left, where.left + where.width)
         covers = where.width == self.width and where.height == self.height
-        for channel in range(3):
-            source = resized[:, :, channel if self.colour == "rgb" else 2 - channel]
-            plane = tensor[channel] if self.layout == "nchw" else tensor[:, :, channel]
-            gain, shift = self.scale / self.std[channel], -self.mean[channel] / self.std[channel]
+        for source, plane, mean, std in self._parts(resized, tensor):
+            gain, shift = self.scale / std, -mean / std
             if not covers:
                 self._pad(plane, rows, columns, self.pad * gain + shift)
             target = plane[rows, columns]
@@ -141,6 +140,18 @@ class Preprocess:
                 if shift:
                     target += np.asarray(shift, dtype=target.dtype)
         return tensor, where
+
+    def _parts(self, resized: Pixels, tensor: Tensor) -> Iterator[tuple[Pixels, Tensor, float, float]]:
+        """Which pixels become which part of ``tensor``, with its mean and deviation: all at once where channels lie
+        side by side and are treated alike, else each channel, whose pixels are brought together first."""
+        if self.layout == "nhwc" and len({*self.mean}) == len({*self.std}) == 1:
+            ordered = resized if self.colour == "rgb" else cv2.cvtColor(resized, cv2.COLOR_RGB2BGR)
+            yield ordered, tensor, self.mean[0], self.std[0]
+            return
+        planes = cv2.split(resized)
+        for channel, source in enumerate(planes if self.colour == "rgb" else planes[::-1]):
+            part = tensor[channel] if self.layout == "nchw" else tensor[:, :, channel]
+            yield source, part, self.mean[channel], self.std[channel]
 
     @staticmethod
     def _pad(plane: Tensor, rows: slice, columns: slice, value: float) -> None:

@@ -10,7 +10,7 @@ from misdetect.detectors.onnx.advice import advise
 from misdetect.detectors.onnx.file import shapes_of
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.onnx.seen import Finding, Seen
-from misdetect.detectors.wiring import first_line, layout_of, sides_of
+from misdetect.detectors.wiring import first_line, layout_of, needs_preset, sides_of
 from misdetect.errors import BadSpec, DetectorFailed
 from misdetect.spec import Spec
 
@@ -55,14 +55,14 @@ def complete(spec: Spec, network: Any, classes: int, metadata: Metadata) -> tupl
         if not stated:
             raise DetectorFailed(f"{spec.text!r}: {network.runtime} failed: {first_line(error)}") from error
         return ()
-    findings = (*reading.findings, *reading.preset)
+    findings = (*reading.findings, *(reading.preset if needs_preset(spec) else ()))
     guessed = [finding for finding in findings if not finding.sure and finding.option not in spec.options]
     if not stated and guessed:
         options = [f for f in findings if not f.implied and f.option not in spec.options]
         usual = ",".join([spec.text, *(f"{f.option.replace('_', '-')}={f.value}" for f in options)])
+        unknown = ", ".join(finding.option.replace("_", "-") for finding in guessed)
         raise BadSpec(
-            f"{spec.text!r}: nothing in the file states {', '.join(finding.option for finding in guessed)}; where that "
-            f"is as usual, the spec is {usual!r}."
+            f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is {usual!r}."
         )
     add_sure(spec, findings, reading.findings[0].value)
     return shapes_of(outputs)

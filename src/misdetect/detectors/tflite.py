@@ -2,11 +2,9 @@
 
 Quantised inputs and outputs are floats for everybody else: the file says their scale and zero point. In a graph that
 ends with ``TFLite_Detection_PostProcess`` the outputs are told apart by that operator, since their names and order
-differ between exporters. The file is also a zip archive that may hold class names; nothing of it is written to disk.
+differ between exporters. What a file says of itself beside its graph is read in ``tflite_metadata``.
 """
 
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +12,9 @@ import cv2
 import numpy as np
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
-from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
+from misdetect.detectors.tflite_metadata import convention_inside, metadata_beside
 from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
 from misdetect.errors import BadSpec, BadWeights, MissingExtra
 from misdetect.spec import Spec
@@ -27,8 +25,6 @@ _ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detec
 background; scores; how many of them count."""
 _CV_TYPES = {"uint8": cv2.CV_8U, "int8": cv2.CV_8S}
 _MARK = b"TFL3"
-_LIMIT = 4 << 20
-_MEMBERS = 100
 
 
 class Suppression(NamedTuple):
@@ -125,7 +121,8 @@ def load_tflite(spec: Spec) -> NetworkDetector:
         if file.read(8)[4:] != _MARK:
             raise BadWeights(f"{path} is not a TensorFlow Lite file: {kind_of_file(path)}.")
     interpreter = _open(path, positive(spec, "threads", 1))
-    suppression = _suppression(path)
+    model = _read(path)
+    suppression = _suppression(model)
     network = TfliteNetwork(interpreter, suppression, spec.text)
     first_label = None
     if _ROLES[0] in network.outputs:
@@ -134,7 +131,9 @@ def load_tflite(spec: Spec) -> NetworkDetector:
             spec.options.setdefault(name, value)
         if network.stores == "uint8":
             _take_pixels(spec, network.affine)
-    metadata = _metadata(path, spec.text)
+    if network.dtype == "float32":
+        _take_stated(spec, convention_inside(model), suppression is not None)
+    metadata = metadata_beside(path, spec.text)
     return load_exported(spec, network, hashes=[file_hash(path)], metadata=metadata, first_label=first_label)
 
 
@@ -148,6 +147,16 @@ def _take_pixels(spec: Spec, affine: "Affine | None") -> None:
     if not {"scale", "mean", "std"} & spec.options.keys():
         scale, zero = affine or (1.0, 0)
         spec.options |= {"scale": repr(scale), "mean": repr(scale * zero)}
+
+
+def _take_stated(spec: Spec, stated: dict[str, str], suppresses: bool) -> None:
+    """What the file's metadata states of its input; a spec that says how values are made says all of it."""
+    if "preset" in spec.options or not stated:
+        return
+    if {"scale", "mean", "std"} & spec.options.keys():
+        stated = {name: value for name, value in stated.items() if name == "colour"}
+    for name, value in (stated | ({"resize": "stretch"} if suppresses else {})).items():
+        spec.options.setdefault(name, value)
 
 
 def _open(path: Path, threads: int) -> Any:
@@ -172,12 +181,10 @@ def _signature(interpreter: Any) -> dict[int, str]:
     return {detail["index"]: str(name) for name, detail in named.items()}
 
 
-def _suppression(path: Path) -> Suppression | None:
-    """The ``TFLite_Detection_PostProcess`` of a file that LiteRT has already checked; ``None`` where it has none."""
-    from ai_edge_litert.schema_py_generated import Model
+def _suppression(model: Any) -> Suppression | None:
+    """The ``TFLite_Detection_PostProcess`` of a ``model`` (the schema's); ``None`` where it has none."""
     from flatbuffers import flexbuffers
 
-    model = Model.GetRootAs(path.read_bytes(), 0)
     graph = model.Subgraphs(0)
     for operator in (graph.Operators(i) for i in range(graph.OperatorsLength())):
         if model.OperatorCodes(operator.OpcodeIndex()).CustomCode() == _POST_PROCESS:
@@ -187,43 +194,8 @@ def _suppression(path: Path) -> Suppression | None:
     return None
 
 
-def _metadata(path: Path, spec: str) -> Metadata:
-    """What is in the zip archive at the file's end: Ultralytics' metadata, or a list of labels."""
-    if not zipfile.is_zipfile(path):
-        return Metadata()
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()[:_MEMBERS]
-            texts = {info.filename: _text(archive, info) for info in members if info.file_size <= _LIMIT}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-        raise BadSpec(f"{spec!r}: the files inside the model cannot be read ({error}); give names=FILE.") from None
-    for text in texts.values():
-        if text.lstrip().startswith("{") and (found := Metadata.of(_about(text), spec)).names is not None:
-            return found
-    lists = [name for name in texts if name.lower().endswith(".txt") and not texts[name].lstrip().startswith("{")]
-    labels = [name for name in lists if "label" in name.lower()] or lists
-    lines = _lines(texts[labels[0]]) if len(labels) == 1 else []
-    return Metadata(tuple(lines) or None)
+def _read(path: Path) -> Any:
+    """The schema's ``Model`` of a file that LiteRT has already checked."""
+    from ai_edge_litert.schema_py_generated import Model
 
-
-def _text(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
-    with archive.open(info) as file:
-        return file.read(_LIMIT).decode("utf-8-sig", errors="replace")
-
-
-def _lines(text: str) -> Sequence[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _about(text: str) -> dict[str, str]:
-    """Metadata of Ultralytics, a JSON object or a Python literal, as texts by key."""
-    import ast
-    import json
-
-    for read in (json.loads, ast.literal_eval):
-        try:
-            content = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return as_texts(content)
-    return {}
+    return Model.GetRootAs(path.read_bytes(), 0)

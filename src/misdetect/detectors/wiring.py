@@ -67,11 +67,18 @@ def preprocess_of(
         raise BadSpec(f"{spec.text!r}: {error}") from error
 
 
+def needs_preset(spec: Spec) -> bool:
+    """Whether ``spec`` leaves how pixels become values to a preset."""
+    return "preset" not in spec.options and not {"resize", "colour", "scale"} <= spec.options.keys()
+
+
 def layout_of(spec: Spec, shape: Shape, told: str = "") -> Layout | None:
     """What the channel axis of the graph says, or the spec; ``None`` where neither does. ``told``: the input, for a
     message."""
     stated = spec.options.get("layout", "")
     possible = [name for name, channels in (("nchw", shape[1]), ("nhwc", shape[3])) if channels in (3, None)]
+    if shape[1] == 1 and shape[3] is None:  # a grey image of any width, and not a single row of pixels
+        possible = []
     if not possible or (stated and stated not in possible):
         raise BadSpec(
             f"{spec.text!r}: expected an input with 3 channels{f' in layout={stated}' if stated else ''}. "
@@ -117,13 +124,19 @@ def batch_size_of(spec: Spec, axis: int | None) -> int:
 def _numbers(spec: Spec, name: str, text: str, count: int) -> tuple[float, ...] | Any:
     """``count`` numbers, written as decimals or fractions (``1/255``); one number stands for all."""
     try:
-        values = tuple(float(Fraction(part.strip())) for part in text.split(","))
+        values = tuple(_number(part) for part in text.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
         values = ()
     if len(values) not in (1, count):
         wanted = "a number such as 0.5 or 1/255" if count == 1 else f"{count} numbers such as 0.485,0.456,0.406"
         raise BadSpec(f"{spec.text!r}: {name}={text} should be {wanted}.")
     return values * count if len(values) == 1 else values
+
+
+def _number(text: str) -> float:
+    """A decimal, or a fraction of two."""
+    whole, slash, parts = text.partition("/")
+    return float(Fraction(whole.strip()) / Fraction(parts.strip() if slash else 1))
 
 
 def _share(spec: Spec, name: str, default: float) -> float:

@@ -65,9 +65,11 @@ class Input:
         """``[B, 3, H, W]`` in 0..1 to what the network takes, at ``size_for(H, W)``."""
         size = self.size_for(*images.shape[-2:])
         if size != tuple(images.shape[-2:]):
-            images = nn.functional.interpolate(
-                images, size, mode=self.interpolation, align_corners=False, antialias=True
+            wide = images if images.dtype == torch.float64 else images.float()  # torch resizes no halves on the CPU
+            resized = nn.functional.interpolate(
+                wide, size, mode=self.interpolation, align_corners=False, antialias=True
             )
+            images = resized.to(images.dtype)
         images = images * (255 * self.scale) if self.scale * 255 != 1 else images
         if self.mean is not None and self.std is not None:
             mean, std = (torch.tensor(v, dtype=images.dtype, device=images.device) for v in (self.mean, self.std))

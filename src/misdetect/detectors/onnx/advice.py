@@ -4,13 +4,13 @@ One run on noise shows shapes, types and values; with the names of inputs and ou
 is nearly always enough. What follows from it is sure; what is merely usual is guessed, and said to be.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from misdetect.detectors.onnx.decoders import DECODERS
-from misdetect.detectors.onnx.heads import Coding, levels_of
+from misdetect.detectors.onnx.heads import Coding, cells_of, levels_of
 from misdetect.detectors.onnx.seen import (
     NAMED,
     Finding,
@@ -41,11 +41,19 @@ def advise(seen: Seen) -> Reading:
     task = seen.metadata.task
     if task and task != "detect":
         raise BadSpec(f"the file says of itself that it is for the task {task!r}, not for detection.")
+    _refuse_masks(seen)
     for read in (_indexed, _parts, _table, _queries, _apart, _dense, _heads):
         reading = read(seen)
         if reading is not None:
             return replace(reading, preset=reading.preset or _preset(seen, reading.findings[0].value))
     raise BadSpec(_no_detector(seen))
+
+
+def _refuse_masks(seen: Seen) -> None:
+    """Complain of a table of candidates with maps of a quarter of the image beside it, of which masks are made."""
+    maps = only_one(seen, lambda o: o.ndim == 4 and o.shape[2:] == cells_of(seen.width, seen.height, 4))
+    if maps is not None and sorted(o.ndim for o in seen.outputs) == [3, 4]:
+        raise BadSpec(f"the graph gives maps for masks beside its boxes ({seen.describe()}): it segments instances.")
 
 
 # --- suppression inside ----------------------------------------------------------------------------------------------
@@ -116,8 +124,21 @@ def _parts(seen: Seen) -> Reading | None:
         findings += units_of(seen, values[alive, :4])
     if not seen.batched and not tensorflow and seen.classes not in (None, 91):
         findings.append(Finding("labels_from", "1", False, "torchvision's label 0 is the background"))
+    elif seen.batched and not tensorflow and not _counts_from_0(seen, plain, seen.outputs[labels].reshape(-1)[alive]):
+        why = "usual; nothing shows whether label 0 is the first class or, as torchvision's, the background"
+        findings.append(Finding("labels_from", "0", False, why, implied=True))
     known = tensorflow or not seen.batched  # both number labels as COCO's category ids do
     return Reading(tuple(findings), seen.classes or (91 if known else None))
+
+
+_FROM_0 = ({"dets", "labels"}, {"num_dets", "det_boxes", "det_scores", "det_classes"})
+"""Outputs of MMDeploy, and of TensorRT's EfficientNMS."""
+
+
+def _counts_from_0(seen: Seen, plain: Sequence[str], labels: Array) -> bool:
+    """Whether the first class is known to be label 0: its exporter is, or there is such a label."""
+    known = seen.own or {*plain} in _FROM_0 or "orig_target_sizes" in seen.companions
+    return known or bool((labels == 0).any())
 
 
 _LAYOUTS = (
@@ -276,8 +297,8 @@ def _may_be_dense(shape: tuple[int, ...], seen: Seen) -> bool:
 
 
 def _has_objectness(columns: int, upright: bool, per_cell: int | None, seen: Seen) -> bool:
-    if seen.classes is None:
-        return upright and columns != 84 and per_cell is not None
+    if seen.classes is None:  # COCO's 80 show themselves either way up
+        return columns == 85 or (upright and columns != 84 and per_cell is not None)
     if columns - seen.classes not in (4, 5):
         raise BadSpec(_other_number(seen, f"{columns - 4} (without objectness) or {columns - 5} (with it)"))
     return columns - seen.classes == 5
@@ -312,7 +333,10 @@ def _heads(seen: Seen) -> Reading | None:
                 findings.append(Finding("anchors", "yolov5", False, "those of YOLOv5 for COCO; YOLOv7's are others"))
             if decoder == "nanodet":
                 findings.append(Finding("middle", "0.5", False, "PicoDet's cells; NanoDet-Plus has 0"))
-            return Reading(tuple(findings), classes)
+            preset: tuple[Finding, ...] = ()
+            if decoder == "nanodet" and all(".tmp_" in name for name in seen.names):
+                preset = (Finding("preset", "detr", False, "PaddlePaddle's names: PicoDet, in RGB"),)
+            return Reading(tuple(findings), classes, preset)
     return None
 
 

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from misdetect.detectors.exported import ExportedDetector
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
 from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
-from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of
+from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of, refuse_between_strides
 from misdetect.detectors.outputs import Array, Decoder, Frame
 from misdetect.detectors.preprocess import PRESETS, Preprocess
 from misdetect.detectors.probe import add_sure, refuse_task
@@ -94,7 +92,7 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
     file_layout(file, spec)  # complain of an input that is no image
     preprocess = preprocess_of(spec, preset, file.shape, file.image.dtype, file.metadata.size)
-    _refuse_between_strides(spec, file, preprocess)
+    refuse_between_strides(spec, file, preprocess.width, preprocess.height)
     limits = limits_of(spec, kind.nms)
     outputs = tuple(entry.name for entry in file.outputs)
     frame = Frame(
@@ -125,8 +123,7 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
         fixed_batch=file.shape[0] is not None,
         closed=closed,
     )
-    # Blank images first: a graph that does not fit its decoder, names, size or batch says so here, not in mid-run.
-    detector.detect([np.zeros((preprocess.height, preprocess.width, 3), np.uint8)] * min(batch, 2))
+    detector.try_out(preprocess.width, preprocess.height)
     return detector
 
 
@@ -147,18 +144,10 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
             raise
         return ()
     if not stated and look.guessed:
-        unknown = ", ".join(dict.fromkeys(finding.option for finding in look.guessed))
+        unknown = ", ".join(dict.fromkeys(finding.option.replace("_", "-") for finding in look.guessed))
         raise BadSpec(
             f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is "
             f"{look.spec(spec)!r} (misdetect detectors {spec.target} says what was seen and what is guessed)."
         )
     add_sure(spec, look.findings, look.decoder)
     return look.shapes
-
-
-def _refuse_between_strides(spec: Spec, file: OnnxFile, preprocess: Preprocess) -> None:
-    stride, size = file.metadata.stride or 1, (preprocess.width, preprocess.height)
-    if any(side % stride for side in size) and None in file.shape[1:]:
-        raise BadSpec(
-            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {size[0]}x{size[1]}."
-        )

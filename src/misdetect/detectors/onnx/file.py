@@ -15,7 +15,7 @@ import numpy as np
 
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
-from misdetect.detectors.wiring import file_hash, first_line
+from misdetect.detectors.wiring import file_hash, first_line, kind_of_file
 from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
 from misdetect.spec import Spec
 
@@ -193,8 +193,9 @@ def _unreadable(path: Path, spec: Spec, error: Exception) -> str:
             f"{spec.target} cannot be loaded as an ONNX graph: it uses the operator {operator[1]}, which ONNX "
             f"Runtime does not have; export it without custom operators."
         )
-    if "INVALID_PROTOBUF" in text:
-        return f"{spec.target} cannot be loaded as an ONNX graph: its {size} bytes are not one, or not all of it."
+    if "INVALID_PROTOBUF" in text or not size:
+        found = f"its {size} bytes are not one, or not all of it ({kind_of_file(path)})"
+        return f"{spec.target} cannot be loaded as an ONNX graph: {found}."
     return f"{spec.target} cannot be loaded as an ONNX graph: {text}"
 
 

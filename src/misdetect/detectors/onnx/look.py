@@ -14,12 +14,13 @@ from misdetect.detectors.onnx.file import DTYPES, OnnxFile, shapes_of
 from misdetect.detectors.onnx.seen import Finding, Reading, Seen
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.detectors.preprocess import Layout
-from misdetect.detectors.wiring import layout_of, sides_of
+from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
 from misdetect.errors import BadSpec, DetectorFailed
 from misdetect.spec import Spec
 
 _USUAL_SIZE = 640
-_MADE_OF = ("resize", "colour", "scale")
+_ZOO_SIZE = 416
+"""Of the ONNX model zoo's YOLOv3."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def look_at(file: OnnxFile, given: Spec) -> Look:
     """
     layout = file_layout(file, given) or "nchw"
     size, sized = _size(file, given, layout)
+    refuse_between_strides(given, file, *size)
     outputs, single = _probe(file, given, layout, size)
     names = names_of(file, given)
     seen = Seen(
@@ -83,7 +85,7 @@ def look_at(file: OnnxFile, given: Spec) -> Look:
         *_names(file, names, reading),
         *_preset(file, given, reading),
         *sized,
-        *_batch(file, reading, single),
+        *_batch(single),
     )
     kept = tuple(finding for finding in findings if finding.option not in given.options)
     return Look(file, reading.findings[0].value, kept, shapes_of(outputs), reading.classes)
@@ -105,6 +107,15 @@ def names_of(file: OnnxFile, spec: Spec) -> tuple[str, ...] | None:
     return read_names(given, spec.text) if given else file.metadata.names
 
 
+def refuse_between_strides(spec: Spec, file: OnnxFile, width: int, height: int) -> None:
+    """Complain of a size that is stated for a graph of any size and does not go with the stride in its metadata."""
+    stride = file.metadata.stride or 1
+    if (width % stride or height % stride) and None in file.shape[1:]:
+        raise BadSpec(
+            f"{spec.text!r}: expected a size of multiples of {stride}, the file's stride. Got {width}x{height}."
+        )
+
+
 def _size(file: OnnxFile, given: Spec, layout: Layout) -> tuple[tuple[int, int], list[Finding]]:
     width, height = sides_of(file.shape, layout)
     if width and height:
@@ -116,7 +127,8 @@ def _size(file: OnnxFile, given: Spec, layout: Layout) -> tuple[tuple[int, int],
         own = (width or file.metadata.size[0], height or file.metadata.size[1])
         why = "the metadata says so (imgsz)"
         return own, [Finding("size", f"{own[0]}x{own[1]}", True, why, implied=True)]
-    usual = width or height or _USUAL_SIZE
+    zoo = any(plain_name(entry.name) == "image_shape" for entry in file.companions)
+    usual = width or height or (_ZOO_SIZE if zoo else _USUAL_SIZE)
     why = "the graph takes any size, and nothing says which it was trained with"
     return (width or usual, height or usual), [Finding("size", f"{width or usual}x{height or usual}", False, why)]
 
@@ -134,9 +146,11 @@ def _probe(file: OnnxFile, given: Spec, layout: Layout, size: tuple[int, int]) -
         tensor = noise if file.image.dtype == "uint8" else (noise / 255).astype(file.image.dtype)
         try:
             return file.run(tensor, width, height, given.text), not fixed and count == 1 and not asked
-        except DetectorFailed:
+        except DetectorFailed as error:
             if count == counts[-1]:
-                raise
+                free = None in sides_of(file.shape, layout)
+                tried = f" It was tried with an image of {width}x{height}; size= states another." if free else ""
+                raise BadSpec(f"{error}{tried}") from error
     raise AssertionError("a graph is run at least once")
 
 
@@ -152,7 +166,7 @@ def _names(file: OnnxFile, names: tuple[str, ...] | None, reading: Reading) -> l
 
 
 def _preset(file: OnnxFile, given: Spec, reading: Reading) -> tuple[Finding, ...]:
-    if "preset" in given.options or all(option in given.options for option in _MADE_OF):
+    if not needs_preset(given):
         return ()
     if file.image.dtype == "uint8":
         why = "the graph takes whole pixels"
@@ -164,9 +178,5 @@ def _preset(file: OnnxFile, given: Spec, reading: Reading) -> tuple[Finding, ...
     return reading.preset
 
 
-def _batch(file: OnnxFile, reading: Reading, single: bool) -> list[Finding]:
-    said = {finding.option: finding.value for finding in reading.findings}
-    if file.shape[0] is not None or not single:
-        return []
-    whose = "batch" in said.get("columns", "") or {"table", "indices"} & {*said.get("outputs", "").split(",")}
-    return [] if whose else [Finding("batch", "1", True, "the graph takes one image at a time, whatever it says")]
+def _batch(single: bool) -> list[Finding]:
+    return [Finding("batch", "1", True, "the graph takes one image at a time, whatever it says")] if single else []
