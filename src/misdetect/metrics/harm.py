@@ -47,6 +47,9 @@ _TABLE: tuple[tuple[str, int | slice, int | slice, str, str], ...] = (
     (RENAMED, WRONG, RIGHT, RENAMED_TO_RIGHT, IMPROVEMENT),
     (RENAMED, RIGHT, WRONG, RENAMED_TO_WRONG, HARMFUL),
     (RENAMED, WRONG, WRONG, RENAMED_TO_WRONG, HARMLESS),
+    # whatever the other name is worth, an annotated object is not found any more, or is found that was not
+    (RENAMED, RIGHT, UNJUDGED, LOST_RIGHT, HARMFUL),
+    (RENAMED, UNJUDGED, RIGHT, FOUND_MISSED, IMPROVEMENT),
     (MOVED, RIGHT, RIGHT, MOVED, HARMLESS),
     (MOVED, WRONG, RIGHT, FOUND_MISSED, IMPROVEMENT),
     (MOVED, RIGHT, WRONG, LOST_RIGHT, HARMFUL),
@@ -162,9 +165,10 @@ def effects_of(
     is harmful if it was right and is wrong now, an improvement if it is the other way round, else harmless. What moves
     away from its object counts as lost, what moves onto a missed one as found; other moves are harmless.
 
-    Where a standing that is looked at cannot be judged, the effect is ``None`` and the harm unknown. ``covered``
-    ``[K]`` is the share of the object's box that the pasted object covers: more than ``hidden`` of it, and the object
-    is not expected to be found, so that losing it ("lost right") is harmless.
+    What was right and gets a name that cannot be judged (the data lacks it) counts as lost, the other way round as
+    found. Else, where a standing that is looked at cannot be judged, the effect is ``None`` and the harm unknown.
+    ``covered`` ``[K]`` is the share of the object's box that the pasted object covers: more than ``hidden`` of it, and
+    the object is not expected to be found, so that losing it ("lost right") is harmless.
     """
     strange = [change for change in changes if change not in CHANGES]
     if strange:
