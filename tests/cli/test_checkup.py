@@ -49,6 +49,7 @@ def test_the_report_is_one_page_that_loads_nothing(sound):
     assert len(page) < 25_000_000
 
 
+@pytest.mark.heavy
 def test_its_parts_are_runs_of_their_own_and_a_second_sitting_changes_nothing(sound):
     for study in ALL:
         assert md.open(sound.path / study).document["study"] == study
@@ -63,6 +64,7 @@ BIKES = "bikes:val,count=24"
 HEAVY = pytest.mark.heavy
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fault", "data", "study", "says"),
     [

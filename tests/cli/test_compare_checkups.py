@@ -35,6 +35,11 @@ def make_checkups(folder):
         md.checkup(spec, ROOMS, minutes=0.1, pictures=0, limit=limit, out=folder / name)
 
 
+@pytest.fixture(scope="module")
+def compared(folders):
+    return md.compare(folders / "sound", folders / "faulty")
+
+
 @pytest.fixture
 def copies(folders, tmp_path):
     """Both, elsewhere."""
@@ -78,8 +83,8 @@ def test_it_is_the_comparison_of_each_study_and_of_the_findings(run, folders, tm
     assert len(same) == 2
 
 
-def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(folders):
-    document = md.compare(folders / "sound", folders / "faulty").document
+def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(compared):
+    document = compared.document
     score = document["studies"]["score"]["differences"][0]
     assert (score["images"], score["left_out"]) == (16, [8, 0])
     for study in ("score", "explain", "confusion", "detect"):
@@ -112,9 +117,8 @@ def test_names_from_elsewhere_only_become_text(copies, tmp_path):
     assert "<img" not in found._repr_html_()
 
 
-def test_gates_are_judged_study_by_study(run, folders):
+def test_gates_are_judged_study_by_study(run, folders, compared):
     both = [folders / "sound", folders / "faulty"]
-    compared = md.compare(*both)
     for gate, failed in (
         ("score.AP falls by 0.01", True),
         ("miss_rate rises", True),
@@ -140,13 +144,14 @@ def test_gates_are_judged_study_by_study(run, folders):
     assert "cannot be judged" in err
 
 
-def test_two_studies_with_one_key_are_both_named(folders):
-    document = md.compare(folders / "sound", folders / "faulty").document
-    document["studies"]["detect"] = document["studies"]["explain"]
+def test_two_studies_with_one_key_are_both_named(compared):
+    studies = compared.document["studies"]
+    document = {**compared.document, "studies": {**studies, "detect": studies["explain"]}}
     with pytest.raises(md.MisdetectError, match=r"detect\.miss_rate or explain\.miss_rate"):
         md.check(document, "miss_rate rises")
 
 
+@pytest.mark.heavy
 def test_a_checkup_is_opened_and_shown_again(run, folders):
     kept = json.loads((folders / "faulty" / "checkup.json").read_text())
     code, said, err = run("show", folders / "faulty", "--json")
@@ -167,6 +172,7 @@ def test_a_checkup_is_opened_and_shown_again(run, folders):
     assert repr(md.compare(opened, folders / "sound")).startswith("2 checkups; findings: ")
 
 
+@pytest.mark.heavy
 def test_one_that_was_moved_works_all_the_same(run, folders, copies):
     elsewhere = copies / "faulty"
     assert md.open(elsewhere).document["studies"]["score"]["out"] == str(elsewhere / "score")
@@ -177,6 +183,7 @@ def test_one_that_was_moved_works_all_the_same(run, folders, copies):
     assert run("show", elsewhere)[0] == 0
 
 
+@pytest.mark.heavy
 def test_two_of_one_detector_are_told_apart_by_their_places(folders, copies):
     document = md.compare(folders / "faulty", copies / "faulty").document
     names = [each["name"] for each in document["runs"]]

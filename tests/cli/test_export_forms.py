@@ -90,6 +90,7 @@ def test_every_study_has_failures_to_export_each_once(runs, study, tmp_path):
     assert said["labels"] == min(2, len(found))
 
 
+@pytest.mark.heavy
 def test_what_mere_texture_does_too_is_not_exported(tmp_path):
     """This detector's scores hang on the whole image, so that most of what an object does to it a patch does too."""
     run = md.fuzz(BLOTS, BLOT_ROOMS, queries=120, seed=1, count_flicker=True, out=tmp_path / "run")

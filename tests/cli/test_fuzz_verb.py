@@ -78,6 +78,7 @@ def test_every_failing_case_is_drawn_once_and_framed(guided):
         assert all(half.sum() > 50 for half in halves), "what changed is framed on both"
 
 
+@pytest.mark.heavy
 def test_the_same_command_gives_the_same_bytes(guided, tmp_path):
     _, said, _ = command(*GUIDED, "--queries", 160, "--out", tmp_path / "again")
     assert unlike(said) == unlike(guided[1])
@@ -94,7 +95,7 @@ def test_two_workers_give_the_same_rows(guided, tmp_path):
     assert rows(tmp_path / "two") == rows(guided[0])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_larger_budget_goes_on_and_a_smaller_one_asks_nothing(tmp_path, strategy):
     out = tmp_path / "run"
@@ -119,6 +120,7 @@ def unplanned(out):
     return [{**row, "budget": None} for row in rows(out)]
 
 
+@pytest.mark.heavy
 def test_without_a_budget_a_limited_campaign_goes_on_to_its_end(tmp_path):
     some = [*GUIDED, "--per-object", 1, "--no-relocate", "--no-shrink", "--backgrounds", 6]
     document(*some, "--queries", 30, "--out", tmp_path / "run")
@@ -154,6 +156,7 @@ def test_dollars_limit_what_is_asked(tmp_path, toys):
         assert 0.2 < document(*paid)["cost"]["usd"] <= most, "the spec's price and both limits hold"
 
 
+@pytest.mark.heavy
 def test_no_time_at_all_asks_nothing_and_can_go_on(tmp_path):
     some = [*GUIDED, "--queries", 30, "--out", tmp_path / "run"]
     empty = document(*some, "--minutes", 0)

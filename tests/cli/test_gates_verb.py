@@ -104,6 +104,7 @@ def test_on_a_study_on_detect_and_on_score(run, world, tmp_path):
     assert "ap.AP50 is 0.5" in err
 
 
+@pytest.mark.heavy
 def test_on_a_checkup_keys_begin_with_the_study(run, tmp_path):
     checkup = ["checkup", *GLASS, "--minutes", "0.1", "--pictures", "0", "--out", tmp_path / "out", "--json"]
     code, out, err = run(*checkup, "--fail-if", "scan.affected[0.5] > 200", "--fail-if", "explain.miss_rate > 0")

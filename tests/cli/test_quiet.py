@@ -101,6 +101,7 @@ def test_a_study_reports_while_it_runs(run, world, tmp_path, monkeypatch):
     assert lines[-1].startswith("detect: 6 of 6 cases, ")
 
 
+@pytest.mark.heavy
 def test_a_checkup_tells_of_which_study_it_is():
     told = set()
     data = "rooms:val,size=96,count=6"

@@ -130,6 +130,7 @@ def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", ["attributable", "all"])
 def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(campaign, tmp_path, which):
     out, found, _ = campaign

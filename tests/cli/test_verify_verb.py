@@ -161,6 +161,7 @@ def test_shown_for_people(run, tmp_path):
     assert json.loads(again)["reproduced"]
 
 
+@pytest.mark.heavy
 def test_a_users_classifier_stands_in(run, tmp_path):
     """As docs/verify.md has it."""
     (tmp_path / "mine.py").write_text(

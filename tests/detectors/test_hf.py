@@ -40,7 +40,7 @@ def raw(module, image):
         return module(pixel_values=prepared)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_selecting_the_kept_candidates_is_the_detectors_output(module):
     for settings in ({}, {"max_detections": 7}, {"top_k": 9}, {"score": 0.4}):
         detector = detector_of(module, **settings)
@@ -52,6 +52,7 @@ def test_selecting_the_kept_candidates_is_the_detectors_output(module):
             assert np.array_equal(chosen.labels, detections.labels)
 
 
+@pytest.mark.sampled(5)
 def test_detect_agrees_with_the_post_processing_of_transformers(kind, module):
     names = {
         "detr": "DetrImageProcessor",
@@ -92,6 +93,7 @@ def test_background_is_what_the_classes_leave(kind, module):
         np.testing.assert_allclose(candidates.background, 1 - candidates.scores.max(axis=1), atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["detr", "conditional", "deformable", "deformable-refine"])
 def test_the_first_guess_is_what_a_decoder_of_one_layer_answers(kind):
     module = build(kind)
@@ -141,7 +143,7 @@ def test_companions_do_not_change_a_result(kind):
         assert np.array_equal(alone.identity, candidates.identity)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_the_module_is_left_as_it_was_found(module):
     from hf_models import truth
 

@@ -236,6 +236,7 @@ def test_other_files_of_a_folder_are_not_looked_at(copied, asked):
     assert not asked
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shard", ["../model.safetensors", "/etc/passwd", "evil.bin", "", "a/b.safetensors"])
 def test_an_index_names_files_beside_it_only(copied, shard):
     (copied / "model.safetensors").rename(copied / "model-1.safetensors")

@@ -92,6 +92,7 @@ OLD = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["maskrcnn_resnet50_fpn", "retinanet_resnet50_fpn"])
 def test_the_names_of_published_files_mean_what_torchvision_says(name: str) -> None:
     """torchvision's own loader, which renames as it goes, is the oracle for ours."""
@@ -197,6 +198,7 @@ def check_law(name: str) -> None:
         assert slope.any()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [SMALL, "fasterrcnn_mobilenet_v3_large_320_fpn"])
 def test_the_law_holds_on_small_builders(name: str) -> None:
     check_law(name)

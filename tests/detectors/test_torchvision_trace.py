@@ -33,6 +33,7 @@ def pairs(traced: Candidates, reason: Reason | None = None) -> list[tuple[int, i
     return list(zip(dropped.candidate[these].tolist(), dropped.label[these].tolist(), strict=True))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_kept_candidates_are_exactly_the_detections(family: str, seed: int) -> None:

@@ -15,7 +15,7 @@ from misdetect.engine.store import Run
 
 RUNS = list(damages())
 CACHES = list(cache_damages())
-SAMPLE = 20
+SAMPLE = 40
 """Every so many of them are tried by ``make test``, all of them by ``make test-all``."""
 
 

@@ -128,7 +128,7 @@ def test_a_sound_detector_breaks_no_rung(attacked):
     assert "robust" not in json.dumps(attacked.document).lower()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("detector", [Quantised(), Detached()], ids=["quantised input", "detached branch"])
 @pytest.mark.parametrize("random_start", [False, True])
 def test_masked_gradients_are_called_out(detector, random_start, tmp_path):
@@ -205,6 +205,7 @@ def test_interrupted_it_goes_on_with_the_same_rows(attacked, tmp_path):
     assert whole.rows().equals(attacked.rows())
 
 
+@pytest.mark.heavy
 def test_workers_attack_the_same(tmp_path):
     """Both detectors of a transfer attack are made anew in every worker."""
     export_coco(data(3), tmp_path / "data")
@@ -214,6 +215,7 @@ def test_workers_attack_the_same(tmp_path):
     assert runs[0].rows().equals(runs[1].rows())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["inside", "outside", "outside:6", "patch:10x12"])
 def test_nothing_changes_where_it_may_not(where, tmp_path):
     run = md.attack(Tiles(), data(3), out=tmp_path / "run", ladder=0, where=where, distances=(), **QUICK)

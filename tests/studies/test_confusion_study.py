@@ -49,6 +49,7 @@ def expected(run, policy, mode, threshold=0.5, score=0.1):
     return naive.matrix(truth, detections, owner, mode, [row["background"] for row in kept], vectors)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("policy", ["paper", "greedy"])
 @pytest.mark.parametrize("mode", ["hard", "soft", "reported"])
 def test_the_document_is_the_naive_matrix_of_the_rows(made, policy, mode):
@@ -238,6 +239,7 @@ def test_every_key_of_the_document_is_explained(made):
     assert set(document["recall_steps"][0]) <= named
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["run", "directory", "results"])
 def test_stored_predictions_give_the_matrix_of_their_detector(kind, tmp_path):
     data = "rooms:val,count=12"

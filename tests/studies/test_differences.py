@@ -328,6 +328,7 @@ def failing(run):
     return bad, judged, extras
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("which", ["scans", "campaigns", "attacks", "explained"])
 def test_failures_are_fixed_new_or_common(which, request, tmp_path):
     if which == "explained":

@@ -39,7 +39,7 @@ def explained(data, faults, folder):
     return box, rows, run.document
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("faults", [*((fault,) for fault in FAULTS), MIXED], ids=[*(f.name for f in FAULTS), "mixed"])
 def test_each_planted_fault_is_named(rooms, faults, tmp_path):
     box, rows, document = explained(rooms, faults, tmp_path)

@@ -54,6 +54,7 @@ def test_a_detector_without_a_fault_never_fails(rooms, pool, tmp_path, strategy)
     assert found["distinct"] == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_planted_proximity_fault_is_found_and_named(rooms, pool, tmp_path, strategy):
     """Its victims are annotated and were found: each is an object that is lost, and named by its annotation."""
@@ -184,7 +185,7 @@ def test_rows_do_not_depend_on_interruptions_or_workers(pool, tmp_path, strategy
     assert everything(run("two", make_detector=make_blots, workers=2).run) == everything(whole.run)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("queries", [7, 16, 57, 200])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_campaign_never_asks_more_than_its_budget(rooms, tmp_path, queries, strategy):
@@ -194,6 +195,7 @@ def test_a_campaign_never_asks_more_than_its_budget(rooms, tmp_path, queries, st
     assert run.outcome.stats["queries"] == run.document["cost"]["queries"] <= run.document["queries"] <= queries
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", [pytest.param("guided", marks=pytest.mark.heavy), "adaptive"])
 def test_a_larger_budget_goes_on_where_the_smaller_one_ended(rooms, tmp_path, strategy):
     """Also twice, and with smaller ones between: what was done stays, and is planned again just so."""

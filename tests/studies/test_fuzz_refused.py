@@ -38,6 +38,7 @@ def listing(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_only_the_run_can_tell_leaves_neither_a_run_nor_a_count(tmp_path, workers):
     with pytest.raises(NothingToTest, match="no detections of score 1"):

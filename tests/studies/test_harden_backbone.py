@@ -42,6 +42,7 @@ def differing(one, other):
     return {name for name in one if not torch.equal(one[name], other[name])}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["ssd", "retinanet", "yolox", "deformable-detr"])
 def test_the_classifiers_backbone_and_nothing_else_reaches_the_detector(family, tmp_path):
     pretrained = detector(family)
@@ -68,6 +69,7 @@ def test_where_it_starts_from(tmp_path):
     assert 0 < 10 * distance["detector"] < distance["nothing"]
 
 
+@pytest.mark.heavy
 def test_stopped_and_resumed_it_ends_the_same(tmp_path):
     whole, resumed = detector(), detector()
     adversarial_backbone(whole, DATA, tmp_path / "whole", **FEW)

@@ -15,7 +15,7 @@ DATA = "rooms:val,count=60"
 DETECTORS = {"glassbox": f"glassbox:sink/class=chair,data={DATA}", "yolox": "zoo:yolox"}
 
 
-@pytest.fixture(scope="module", params=DETECTORS)
+@pytest.fixture(scope="module", params=["glassbox", pytest.param("yolox", marks=pytest.mark.heavy)])
 def runs(request, tmp_path_factory):
     """Explain, scan and fuzz of one detector on the same rooms."""
     folder, spec = tmp_path_factory.mktemp("ledger"), DETECTORS[request.param]

@@ -42,6 +42,7 @@ def test_without_a_fault_nothing_is_affected_without_occlusion(rooms, tmp_path):
     assert {row["right"] for row in originals(run)} == {True}
 
 
+@pytest.mark.heavy
 def test_a_planted_radius_and_rate_are_recovered(rooms, tmp_path):
     box, study, run = scanned(rooms, [VanishNear(distance=RADIUS)], tmp_path, trace=True)
     table = document_of(run)

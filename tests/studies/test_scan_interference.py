@@ -56,6 +56,7 @@ class Reads:
         return Detections([BOX], [0.9 if there else 0.8], [0 if there else 1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("outside", [False, True])
 def test_what_a_detector_reads_is_what_decides(study, tmp_path, inside, outside):

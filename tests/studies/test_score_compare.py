@@ -69,6 +69,7 @@ def test_the_other_way_round_it_rises(runs):
     assert back["AP"]["interval"] == pytest.approx([-end for end in reversed(there["AP"]["interval"])])
 
 
+@pytest.mark.heavy
 def test_fewer_images_are_compared_with_the_same_ones(runs, tmp_path):
     """As if the other run had seen no more either; in another order of images too."""
     document = md.compare(runs["right"], runs["few"], seed=2).document

@@ -31,6 +31,7 @@ def test_three_steps_and_three_more_end_where_six_steps_end(tmp_path: Path) -> N
     assert same(weights(whole), weights(resumed))
 
 
+@pytest.mark.heavy
 def test_so_do_kernels_that_are_laid_out_channels_last(tmp_path: Path) -> None:
     """A checkpoint is row by row; the optimiser's memory of a kernel has to come back in the kernel's own layout."""
 

@@ -82,6 +82,7 @@ def test_the_curve_of_the_zoo_has_a_point_per_check_and_one_at_the_end(tmp_path:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("until", [3, 4, 5, 6, 12])
 def test_stopping_leaves_no_trace_in_the_rows(tmp_path: Path, until: int) -> None:
     whole = trained(tmp_path / "whole")
