@@ -173,6 +173,7 @@ def test_what_costs_money_is_not_asked_how_fast_it_is():
     assert _seconds(quick, md.load_data("rooms:val,count=2")) < 0.5
 
 
+@pytest.mark.heavy
 def test_in_python_it_takes_objects_and_needs_no_folder():
     data = md.load_data("rooms:val,count=12")
     found = md.checkup(GlassBox(data, []), data, cache=False, minutes=0.1, pictures=0)

@@ -10,7 +10,7 @@ import misdetect as md
 from misdetect.api import Checkup
 from misdetect.report.checkups import write_checkup
 
-ROOMS = "rooms:val,size=96,count=24"
+ROOMS = "rooms:val,size=96,count=12"
 KEYS = {
     "study", "runs", "settings", "differing_settings", "resampling", "fixed_findings", "new_findings",
     "common_findings", "studies", "skipped", "paired", "why_not_paired", "notes", "out", "pictures",
@@ -26,10 +26,10 @@ def folders(made_once):
 
 
 def make_checkups(folder):
-    for name, spec, limit in (("sound", SOUND, None), ("faulty", FAULTY, 16)):
+    for name, spec, limit in (("sound", SOUND, None), ("faulty", FAULTY, 8)):
         (folder / name).mkdir(parents=True)
-        images = limit or 24  # planned here, and not by how fast this computer is
-        plan = {"images": images, "scan": 60, "fuzz": 80, "attack": 4}
+        images = limit or 12  # planned here, and not by how fast this computer is
+        plan = {"images": images, "scan": 40, "fuzz": 50, "attack": 4}
         asked = {"minutes": 0.1, "limit": limit, "images": images}
         (folder / name / "plan.json").write_text(json.dumps({"for": asked, "plan": plan}))
         md.checkup(spec, ROOMS, minutes=0.1, pictures=0, limit=limit, out=folder / name)
@@ -86,7 +86,7 @@ def test_it_is_the_comparison_of_each_study_and_of_the_findings(run, folders, tm
 def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(compared):
     document = compared.document
     score = document["studies"]["score"]["differences"][0]
-    assert (score["images"], score["left_out"]) == (16, [8, 0])
+    assert (score["images"], score["left_out"]) == (8, [4, 0])
     for study in ("score", "explain", "confusion", "detect"):
         assert any(note.startswith(f"{study}: ") for note in document["notes"]), study
     assert all(why.startswith("scan: ") for why in document["why_not_paired"]), "of other images other pairs are drawn"

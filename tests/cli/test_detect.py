@@ -53,6 +53,7 @@ def test_the_second_run_asks_nothing_and_says_the_same(world, place, run):
         assert (place / "c.json").read_bytes() == (place / "a.json").read_bytes()
 
 
+@pytest.mark.heavy
 def test_workers_and_batches_change_nothing(world, place, run):
     assert run(*world.detect(place / "a.json"))[0] == 0
     assert run(*world.detect(place / "b.json", "--batch", "5"))[0] == 0

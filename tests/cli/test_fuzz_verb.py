@@ -141,6 +141,7 @@ def test_other_settings_are_refused_and_change_nothing(guided):
     assert sorted(path.name for path in out.iterdir()) == listing, "nothing was taken down"
 
 
+@pytest.mark.heavy
 def test_dollars_limit_what_is_asked(tmp_path, toys):
     some = [*GUIDED, "--price", 0.01, "--out", tmp_path / "run"]
     first = document(*some, "--usd", 0.4)

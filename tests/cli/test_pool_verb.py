@@ -61,6 +61,7 @@ def test_the_document_the_folder_and_the_library_agree(run, tmp_path):
     assert (tmp_path / "q" / "pool.json").read_bytes() == (tmp_path / "p" / "pool.json").read_bytes()
 
 
+@pytest.mark.heavy
 def test_python_builds_what_the_verb_does(run, tmp_path):
     """Without a folder nothing is kept; data may be a spec, a data set, or pairs."""
     document = pool(run, "--data", ROOMS, "--keep", 0.5, "--few", 2, "--out", tmp_path / "p")

@@ -26,11 +26,13 @@ def clock(monkeypatch):
     return found
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_can_be_quiet(run, verb):
     assert "--quiet" in run(verb, "--help")[1]
 
 
+@pytest.mark.heavy
 def test_notes_are_left_out_and_the_result_stays(run, tmp_path):
     few = [image[:1] for image in fates(30, 0)]
     both = [write(tmp_path / "all", fates(30, 0)), write(tmp_path / "few", few)]

@@ -43,6 +43,7 @@ def worst(row):
     )  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_cases_of_every_phase_happen_again(campaign):
     out, found, _ = campaign
     for phase in ("insertion", "relocation", "shrinking"):
@@ -85,6 +86,7 @@ def test_the_image_differs_from_the_background_only_in_the_box(campaign):
     assert row["y"] <= ys.min() <= ys.max() < row["y"] + row["height"]
 
 
+@pytest.mark.heavy
 def test_another_detector_is_compared_with_itself(campaign):
     """One that sees the same in every image has no failure: exit code 1 where there was one, 0 where there was none."""
     out, found, toys = campaign
@@ -130,7 +132,7 @@ def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("which", ["attributable", "all"])
 def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(campaign, tmp_path, which):
     out, found, _ = campaign

@@ -98,7 +98,7 @@ def wait_until_it_listens(pid: int) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 @pytest.mark.parametrize("delay", [0.05, 1.5])

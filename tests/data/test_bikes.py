@@ -186,10 +186,10 @@ def test_without_bars_nothing_is_mounted_on_them():
 
 
 def test_same_address_same_bytes_and_splits_are_disjoint():
-    digests = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:30]]
-    assert len(set(digests)) == 90
+    digests = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:10]]
+    assert len(set(digests)) == 30
     generator.remembered.cache_clear()
-    again = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:30]]
+    again = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:10]]
     assert digests == again
 
 

@@ -47,6 +47,7 @@ def names_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors", "-checkpoint.pth"])
 def test_a_state_dict_loads_as_torchvision_loads_it(
     ssdlite: torch.nn.Module, names_file: Path, tmp_path: Path, suffix: str

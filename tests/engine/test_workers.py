@@ -54,6 +54,7 @@ def test_workers_that_keep_dying_end_the_run_with_a_sentence(tmp_path, count):
         go(tmp_path, DiesAlways, count=count)
 
 
+@pytest.mark.heavy
 def test_a_detector_that_exits_is_the_detectors_fault(tmp_path):
     study = Rounds(1)
     with pytest.raises(DetectorFailed, match="SystemExit"):
