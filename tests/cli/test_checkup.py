@@ -216,6 +216,7 @@ def test_images_that_cannot_be_read_are_refused_and_leave_nothing(run, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["photos"]
 
 
+@pytest.mark.heavy
 def test_a_detector_that_finds_nothing_is_told_so_first_and_the_limit_holds_for_all(tmp_path):
     detector = md.load_detector(lambda images: [([], [], [])] * len(images), names=["chair", "table"])
     found = md.checkup(detector, md.load_data(ROOMS), minutes=0.1, pictures=0, limit=10)

@@ -196,6 +196,7 @@ def test_two_of_one_detector_are_told_apart_by_their_places(folders, copies):
     assert found["common"]
 
 
+@pytest.mark.heavy
 def test_what_only_one_has_is_said(copies):
     lost = copies / "sound"
     shutil.rmtree(lost / "scan")
@@ -252,6 +253,7 @@ def test_what_is_no_checkup_is_refused_in_a_sentence(run, folders, copies):
         assert says in err
 
 
+@pytest.mark.heavy
 def test_a_damaged_run_is_named_and_the_others_are_compared(copies):
     part = next((copies / "faulty" / "explain" / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:100])

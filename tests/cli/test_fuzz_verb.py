@@ -178,6 +178,7 @@ def test_the_noise_of_a_detector_is_said(tmp_path):
     assert "note: the detector is not deterministic: 4 of 4" in err
 
 
+@pytest.mark.heavy
 def test_a_planted_fault_is_found_from_the_command_line(tmp_path):
     box = f"glassbox:vanish-near/distance=16,data={ROOMS}"
     some = ["fuzz", "--data", ROOMS, "--queries", 60, "--no-cache", "--pictures", 2, "--json"]

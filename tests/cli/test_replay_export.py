@@ -242,6 +242,7 @@ def test_what_the_paste_hides_is_dropped_marked_or_kept(covering, tmp_path):
     assert f"{count} annotations that inserted objects hide (more than 90 %) are marked as crowds" in shown
 
 
+@pytest.mark.heavy
 def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
     out, _, toys = campaign
     calm = [*GUIDED[:2], f"{toys}:Calm", *GUIDED[3:]]

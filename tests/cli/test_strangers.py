@@ -42,6 +42,7 @@ def photos(tmp_path):
 NOISE = "print('hello from Python'); os.write(1, b'hello from C'); sys.stdout.write('more')"
 
 
+@pytest.mark.heavy
 def test_what_a_detector_prints_does_not_reach_the_document(tmp_path, photos):
     spec = write(tmp_path, init=NOISE, detect=NOISE, last=NOISE)
     process = start("detect", "--detector", spec, "--data", photos, "--out", str(tmp_path / "o.json"), "--json")

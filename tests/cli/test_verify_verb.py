@@ -49,6 +49,7 @@ def verified(run, exported, data, *more):
     return run("verify", "--detector", results, "--data", data, "--json", *more)
 
 
+@pytest.mark.heavy
 def test_the_documents_keys_are_those_promised(run, tmp_path):
     code, out, err = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", "--json", "--pictures", "0")
     assert code == 0, err

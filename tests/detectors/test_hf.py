@@ -40,7 +40,7 @@ def raw(module, image):
         return module(pixel_values=prepared)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_selecting_the_kept_candidates_is_the_detectors_output(module):
     for settings in ({}, {"max_detections": 7}, {"top_k": 9}, {"score": 0.4}):
         detector = detector_of(module, **settings)
@@ -52,7 +52,7 @@ def test_selecting_the_kept_candidates_is_the_detectors_output(module):
             assert np.array_equal(chosen.labels, detections.labels)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_detect_agrees_with_the_post_processing_of_transformers(kind, module):
     names = {
         "detr": "DetrImageProcessor",

@@ -17,7 +17,7 @@ def floats(count, seed=0):
     return [image.astype(np.float32) for image in images(count, seed=seed)]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", ["cls", "loc", "all"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_slopes(kind, loss):
@@ -51,7 +51,7 @@ def test_a_gradient_is_the_same_alone_and_in_company(kind):
         np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(one).max() + 1e-12)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_is_the_sum_and_an_image_without_objects_has_no_localisation_loss(kind):
     detector = wrap(build(kind), size="native")

@@ -223,6 +223,7 @@ def test_a_backbone_by_name_is_not_fetched(copied, asked, entry):
     assert not asked
 
 
+@pytest.mark.heavy
 def test_other_files_of_a_folder_are_not_looked_at(copied, asked):
     """An adapter's base model, a pickle, processors and tokenizers with code."""
     adapter = {"base_model_name_or_path": "someone/model", "auto_mapping": {"parent_library": "evil"}}

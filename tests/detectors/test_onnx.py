@@ -55,6 +55,7 @@ def average_precision(detector, coco66):
     return evaluation.stats[:2]
 
 
+@pytest.mark.heavy
 @needs_fixtures
 def test_yolox_nano_reaches_its_ap(coco66):
     ap, ap50 = average_precision(load_detector(f"{YOLOX},score=0.01,nms=0.6"), coco66)

@@ -93,7 +93,7 @@ OLD = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["maskrcnn_resnet50_fpn", "retinanet_resnet50_fpn"])
 def test_the_names_of_published_files_mean_what_torchvision_says(name: str) -> None:
     """torchvision's own loader, which renames as it goes, is the oracle for ours."""

@@ -208,6 +208,7 @@ def interrupted_midway(out):
     return False
 
 
+@pytest.mark.heavy
 def test_an_exception_midway_leaves_what_was_finished(tmp_path):
     assert in_fresh_process(interrupted_midway, tmp_path / "run")
     kept = Run.open(tmp_path / "run").done()

@@ -142,6 +142,7 @@ def test_masked_gradients_are_called_out(detector, random_start, tmp_path):
     assert "robust" not in json.dumps(run.document).lower()
 
 
+@pytest.mark.heavy
 def test_a_borrowed_gradient_that_does_better_gives_the_mask_away(tmp_path):
     """ε = 64 alone would also do it: only the transfer is looked at here."""
     how = QUICK | {"transfer": f"{TOYS}:Tiles"}
@@ -169,6 +170,7 @@ def test_without_a_ladder_nothing_is_said_of_strength(tmp_path):
     assert "lower bounds" in run.sentences[0]
 
 
+@pytest.mark.heavy
 def test_restarts_lose_at_least_as_much(attacked, tmp_path):
     more = md.attack(Tiles(), data(8), out=tmp_path / "run", ladder=0, **QUICK | {"restarts": 3})
     for loss in ("cls", "loc"):
@@ -192,6 +194,7 @@ def test_a_black_box_is_refused_with_what_to_do_and_attacked_by_transfer(tmp_pat
     assert same["attacks"]["cls"]["lost"] == document["attacks"]["cls"]["lost"]
 
 
+@pytest.mark.heavy
 def test_interrupted_it_goes_on_with_the_same_rows(attacked, tmp_path):
     """Stopped by a budget in the middle of images' steps."""
     out = tmp_path / "run"
@@ -301,6 +304,7 @@ def test_nothing_to_attack_is_refused_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_no_change_changes_nothing(tmp_path):
     """With ε = 0 the run is its own reference: every ablation is the vanilla one, on a detector of the zoo."""
     run = md.attack("zoo:ssd", "rooms:val", limit=3, out=tmp_path / "run", eps=0, steps=1, alpha=1, ladder=0)

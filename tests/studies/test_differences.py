@@ -83,6 +83,7 @@ def positions(run):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("other", ["frail", "fewer"])
 def test_scans_differ_as_their_positions_do_on_the_pairs_that_both_have(scans, other):
     document, found = compared(scans["sound"], scans[other])
@@ -218,6 +219,7 @@ def precision(table, images, condition, weights):
     return ap50(truths, [(c, r["label"], r["box"], r["score"]) for c in copies for r in own[c[0], "detection"]])
 
 
+@pytest.mark.heavy
 def test_the_fall_under_attack_is_that_of_the_same_images_drawn_again(attacks):
     table = attacks[0].rows().to_pylist()
     images = list(dict.fromkeys(row["image"] for row in table))
@@ -328,7 +330,7 @@ def failing(run):
     return bad, judged, extras
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", ["scans", "campaigns", "attacks", "explained"])
 def test_failures_are_fixed_new_or_common(which, request, tmp_path):
     if which == "explained":

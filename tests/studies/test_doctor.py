@@ -103,6 +103,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [n if i % 2 == 0 else pytest.param(n, marks=pytest.mark.heavy) for i, n in enumerate(OPTIONS)]
 )
@@ -203,6 +204,7 @@ def test_silence_and_one_answer_for_all_are_said_in_one_sentence(rooms, detector
         assert "TIDE" not in " ".join(other.sentences)
 
 
+@pytest.mark.heavy
 def test_the_document_is_a_function_of_the_run_directory_and_work_is_not_repeated(right, rooms, tmp_path):
     detector = Wrong(right, **SQUARE["labels from 1"][2])
     run = md.doctor(detector, rooms, images=12, out=tmp_path / "run")
@@ -216,6 +218,7 @@ def test_the_document_is_a_function_of_the_run_directory_and_work_is_not_repeate
     assert again.replay(case, detector)["reproduced"]
 
 
+@pytest.mark.heavy
 def test_a_budget_ends_it_and_a_larger_one_goes_on(right, rooms, tmp_path):
     detector = Wrong(right, **SQUARE["y before x"][2])
     short = md.doctor(detector, rooms, images=12, out=tmp_path / "run", queries=20)
@@ -258,7 +261,7 @@ class Changed:
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "kinds"),
     [
@@ -369,6 +372,7 @@ def test_what_is_said_is_taken_down_as_it_is():
     assert (said.scores[0], said.labels[0]) == (-3, 77)
 
 
+@pytest.mark.heavy
 def test_the_gate(run, tmp_path):
     (tmp_path / "wrong.py").write_text(
         "import misdetect as md, numpy as np\nMODEL = md.load_detector('zoo:yolox')\n"

@@ -74,6 +74,7 @@ def test_a_planted_proximity_fault_is_found_and_named(rooms, pool, tmp_path, str
             assert rooms.names[truth.labels[own]] == change["label"]
 
 
+@pytest.mark.heavy
 def test_a_planted_renaming_is_typed_as_one_and_does_harm(rooms, pool, tmp_path):
     box = GlassBox(rooms, [RenameNear(distance=12, to="cat")])
     run, _ = fuzz(rooms, pool, box, tmp_path / "run", strategy="guided", reach=3)
@@ -111,7 +112,7 @@ def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     assert 5 < failing < len(campaign.asked)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("reach", [0, 3])
 def test_insertions_lie_inside_over_nothing_and_never_come_from_the_image_itself(
@@ -153,6 +154,7 @@ def test_classes_are_named_and_what_is_no_class_is_null(rooms, pool, tmp_path):
     assert run.directory.about["identity"]["detector"]["names"] == list(BlotDetector.names)
 
 
+@pytest.mark.heavy
 def test_two_classes_of_one_name_are_one(rooms, pool, tmp_path):
     """Rows could not tell them apart, so answers are not told apart either: nothing is renamed to its own name."""
     one, first = fuzz(rooms, pool, BlotDetector(), tmp_path / "one", strategy="guided")
@@ -178,14 +180,14 @@ def test_rows_do_not_depend_on_interruptions_or_workers(pool, tmp_path, strategy
     whole = run("whole", batch_size=1)
     assert whole.run.finished
     assert {row["phase"] for row in everything(whole.run)} == {CLEAN, INSERTION, RELOCATION, SHRINKING}
-    for most in (7, 20, 1, 23):
+    for most in (7, 23):
         part = run("parts", Budget(queries=most))
         assert (part.stopped, part.run.finished) == ("budget", False)
     assert everything(run("parts").run) == everything(whole.run)
     assert everything(run("two", make_detector=make_blots, workers=2).run) == everything(whole.run)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("queries", [7, 16, 57, 200])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_campaign_never_asks_more_than_its_budget(rooms, tmp_path, queries, strategy):

@@ -71,6 +71,7 @@ def test_the_posterior_holds_the_rate_at_which_any_patch_makes_it(rooms, pool, r
     assert run.document["by_control"]["shared"] > 0
 
 
+@pytest.mark.heavy
 def test_more_certainty_asks_more_patches_and_clears_fewer(rooms, pool):
     shaky = Shaky(rooms, 0.2)
     loose, strict = (
@@ -98,7 +99,7 @@ def test_patches_are_the_same_for_any_number_of_workers_and_batch(pool, tmp_path
     assert one == run("two", asking=Asking(8, cached=False), make_detector=make_blots, workers=2)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_where_low_scores_are_hidden_nothing_is_called_attributable(rooms, pool, strategy):
     """The same detector shows some failures to be flicker; behind a threshold of its own all look firm."""

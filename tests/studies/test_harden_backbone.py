@@ -57,6 +57,7 @@ def test_the_classifiers_backbone_and_nothing_else_reaches_the_detector(family, 
     assert parts == own.keys()
 
 
+@pytest.mark.heavy
 def test_where_it_starts_from(tmp_path):
     """Four steps do not lead far from the detector's own backbone, and not to it from anywhere else."""
     before, distance = state(backbone_of(detector())), {}

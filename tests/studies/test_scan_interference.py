@@ -137,6 +137,7 @@ def test_only_what_can_be_seen_of_an_object_is_kept_when_the_inside_goes(study):
     assert visible_mask(pair, Wrong(0, 18, 9, BOX, "cat", 0.9, row, "chair")).tolist() == expected
 
 
+@pytest.mark.heavy
 def test_what_was_taken_apart_is_found_beside_the_rows(study, tmp_path):
     detector, asking = TileDetector(), Asking(cached=False)
     run = scanned(study, detector, tmp_path / "run").run

@@ -172,6 +172,7 @@ def test_a_training_that_has_only_begun_is_read_too(tmp_path: Path) -> None:
     assert "0 of 5 cases done" in repr(opened)
 
 
+@pytest.mark.heavy
 def test_the_command_line_shows_it(tmp_path: Path) -> None:
     trained(tmp_path / "run")
     command = [sys.executable, "-m", "misdetect", "show", str(tmp_path / "run")]
