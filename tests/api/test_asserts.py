@@ -92,7 +92,6 @@ def test_data_without_annotations_counts_all_that_is_changed():
     assert "attributable_per_1000 is" in message
 
 
-@pytest.mark.heavy
 def test_missing_parts_that_are_reported_are_hallucinations():
     message = said(md.assert_no_hallucination, glass("hallucinate/rate=.5", BIKES), BIKES, most=0.1)
     assert "hallucinates: with_localisation.missing_recall is 0." in message

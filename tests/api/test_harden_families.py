@@ -73,7 +73,6 @@ def test_other_weights_come_with_the_spec(family: str, specs, tmp_path: Path) ->
         md.load_detector(f"{specs[family]},weights={tmp_path / 'nowhere.safetensors'}")
 
 
-@pytest.mark.heavy
 def test_an_object_is_hardened_in_place(photos: str, tmp_path: Path) -> None:
     """Without a spec there is none to load it by; the object holds the weights, and the file has them."""
     detector = tiny()

@@ -83,6 +83,7 @@ def test_it_is_the_comparison_of_each_study_and_of_the_findings(run, folders, tm
     assert len(same) == 2
 
 
+@pytest.mark.heavy
 def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(compared):
     document = compared.document
     score = document["studies"]["score"]["differences"][0]
@@ -151,7 +152,6 @@ def test_two_studies_with_one_key_are_both_named(compared):
         md.check(document, "miss_rate rises")
 
 
-@pytest.mark.heavy
 def test_a_checkup_is_opened_and_shown_again(run, folders):
     kept = json.loads((folders / "faulty" / "checkup.json").read_text())
     code, said, err = run("show", folders / "faulty", "--json")

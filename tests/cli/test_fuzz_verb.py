@@ -170,6 +170,7 @@ def test_no_time_at_all_asks_nothing_and_can_go_on(tmp_path):
     assert document(*some)["insertions"] > 0
 
 
+@pytest.mark.heavy
 def test_the_noise_of_a_detector_is_said(tmp_path):
     restless = [*GUIDED[:2], f"python:{TOYS}:Restless", *GUIDED[3:]]
     code, said, err = command(*restless, "--queries", 40, "--out", tmp_path / "run")

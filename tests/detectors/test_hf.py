@@ -113,6 +113,7 @@ def test_dab_proposes_its_learned_anchors_in_every_image():
         np.testing.assert_allclose(candidates.proposals, anchors, atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", TWO_STAGE)
 def test_queries_of_a_two_stage_detector_are_places(kind):
     a, b = detector_of(build(kind)).trace(images(2))
@@ -130,6 +131,7 @@ def test_queries_of_a_two_stage_detector_are_places(kind):
     assert not np.array_equal(a.identity, b.identity)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["detr", "deformable-two-stage", "rt-detr"])
 def test_companions_do_not_change_a_result(kind):
     a, b, c = images(3)
@@ -185,6 +187,7 @@ def test_hooks_are_removed_when_the_forward_pass_fails():
     assert all(not part._forward_hooks for part in module.modules())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "processor"),
     [

@@ -86,6 +86,7 @@ def test_nano_has_the_accuracy_of_its_onnx_file(nano):
     np.testing.assert_allclose(converted[:6], source[:6], atol=0.004)  # rounding in OpenCV's resizing is all there is
 
 
+@pytest.mark.heavy
 def test_gradients_through_the_file_are_those_of_the_network_it_was_made_from(nano):
     """The same weights in this project's YOLOX: another network code, another logit, the same losses and slopes."""
     module = YOLOX(80, VARIANTS["nano"]).eval()

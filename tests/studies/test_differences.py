@@ -142,6 +142,7 @@ def campaigns(tmp_path_factory):
     ]
 
 
+@pytest.mark.heavy
 def test_campaigns_differ_as_their_rows_do_on_the_backgrounds_that_both_have(campaigns):
     _, found = compared(*campaigns)
     rows = [run.rows().to_pylist() for run in campaigns]

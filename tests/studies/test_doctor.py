@@ -204,7 +204,6 @@ def test_silence_and_one_answer_for_all_are_said_in_one_sentence(rooms, detector
         assert "TIDE" not in " ".join(other.sentences)
 
 
-@pytest.mark.heavy
 def test_the_document_is_a_function_of_the_run_directory_and_work_is_not_repeated(right, rooms, tmp_path):
     detector = Wrong(right, **SQUARE["labels from 1"][2])
     run = md.doctor(detector, rooms, images=12, out=tmp_path / "run")

@@ -286,6 +286,7 @@ def test_the_noise_of_a_restless_detector_is_counted_and_failures_must_repeat(ro
         assert row["queries"] - 1 - patches in (0, 1), "the insertion, its patches, and what is new once more"
 
 
+@pytest.mark.heavy
 def test_flicker_counts_only_when_asked(rooms, pool, tmp_path):
     apart, counted = (
         fuzz(rooms, pool, BlotDetector(), tmp_path / str(count), strategy="guided", count_flicker=count)[0].document

@@ -40,7 +40,7 @@ def changes(run):
     return [change for row in Campaign.of(run.directory).asked for change in row["changes"]]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_what_only_an_object_makes_is_cleared_by_four_patches(rooms, pool, strategy):
     run = fuzz(rooms, pool, GlassBox(rooms, [VanishNear(distance=12)]), strategy=strategy, reach=3)
@@ -155,7 +155,7 @@ def test_a_budget_is_spent(rooms, pool, tmp_path, strategy, queries):
         assert run.document["finished"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_larger_budget_reaches_new_backgrounds(rooms, tmp_path, strategy):
     some = {"strategy": strategy, "reach": 2, "cache": False, "out": tmp_path / "run"}
@@ -172,6 +172,7 @@ def test_a_larger_budget_reaches_new_backgrounds(rooms, tmp_path, strategy):
     assert len(twice) == 5
 
 
+@pytest.mark.heavy
 def test_progress_counts_queries_against_the_budget(rooms, pool, tmp_path):
     seen = []
     run = fuzz(rooms, pool, BlotDetector(), strategy="guided", progress=lambda *told: seen.append(told))

@@ -98,6 +98,7 @@ def test_a_run_that_another_began_in_the_meantime_is_not_touched(tmp_path, monke
     held[0].close()
 
 
+@pytest.mark.heavy
 def test_a_running_campaign_survives_others_that_are_refused(tmp_path):
     detector, out, done = Held(), tmp_path / "run", []
     first = threading.Thread(target=lambda: done.append(md.fuzz(detector, ROOMS, out=out, **SOME)))

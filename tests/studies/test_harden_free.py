@@ -125,6 +125,7 @@ def test_where_nothing_is_learnt_the_loss_rises_within_the_ball(tmp_path: Path, 
     assert 2.0 < np.abs(ended - started).max() <= 6.0 + 1e-4  # three steps of 2
 
 
+@pytest.mark.heavy
 def test_stopped_after_whole_batches_it_ends_the_same(tmp_path: Path) -> None:
     whole = train(tmp_path / "whole")
     for until in (4, 8):

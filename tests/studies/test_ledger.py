@@ -90,7 +90,7 @@ def test_this_object_in_one_query(runs):
     assert any(r["in_scan"] and r["in_fuzz"] for r in found), "some object was in all three"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 def test_replay_is_a_command_that_works(runs):
     row = next(r for r in runs["explain"].ledger().to_pylist() if r["outcome"] == "missed")
     done = subprocess.run(f".venv/bin/{row['replay']}", shell=True, capture_output=True, text=True, timeout=120)

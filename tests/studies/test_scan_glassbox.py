@@ -73,6 +73,7 @@ def test_a_planted_radius_and_rate_are_recovered(rooms, tmp_path):
     ).num_rows
 
 
+@pytest.mark.heavy
 def test_a_planted_renaming_is_called_one(rooms, tmp_path):
     _, _, run = scanned(rooms, [RenameNear(distance=RADIUS, to="cat")], tmp_path)
     table = document_of(run)
