@@ -80,6 +80,7 @@ def test_the_command_line_goes_before_the_configuration(project, tmp_path):
     assert first != second, "names that differ only in what no folder can be called"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ini", "says"),
     [

@@ -18,8 +18,12 @@ ALL = ["doctor", "detect", "score", "explain", "confusion", "scan", "fuzz"]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A checkup of a detector without a fault."""
+    """A checkup of a detector without a fault, planned here: the detector is so fast that it would be asked much."""
     folder = tmp_path_factory.mktemp("checkup") / "up"
+    folder.mkdir()
+    asked = {"minutes": 0.1, "limit": None, "images": 40}
+    plan = {"images": 16, "scan": 50, "fuzz": 60, "attack": 4}
+    (folder / "plan.json").write_text(json.dumps({"for": asked, "plan": plan}))
     return md.checkup(f"glassbox:none,data={ROOMS}", ROOMS, minutes=0.1, pictures=1, out=folder)
 
 

@@ -100,7 +100,7 @@ def test_a_budget_stops_the_run_and_a_later_one_finishes_it(world, place, run):
     assert listing(place) == ["r.json"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_by_its_exit_code_and_goes_on_where_it_stopped(world, place, run, number):
     hold = world.folder / "hold"  # the fourth image takes as long as this file exists

@@ -88,6 +88,7 @@ def test_several_gates_each_say_their_sentence_and_the_worst_decides(run, explai
     assert said[1].endswith("near it is miss_rate.")
 
 
+@pytest.mark.heavy
 def test_on_a_study_on_detect_and_on_score(run, world, tmp_path):
     scan = ["scan", *GLASS, "--pairs", "1", "--step", "40", "--pictures", "0", "--out", tmp_path / "scan"]
     assert run(*scan, "--fail-if", "affected[0.5] > -1", "--fail-if", "positions < 1")[0] == 1
@@ -152,6 +153,7 @@ def test_on_compare_only_what_is_certain_fails(run, tmp_path):
     assert json.loads(said)["gates"][0]["interval"] == found["mechanisms"]["calibration"]["rate"]["interval"]
 
 
+@pytest.mark.heavy
 def test_two_scores_of_a_worse_detector(run, tmp_path):
     data = "rooms:val,size=96,count=8"
     for name, fault in (("old", "none"), ("new", "sink/class=chair")):

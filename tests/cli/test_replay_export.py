@@ -259,6 +259,7 @@ def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
 
 
+@pytest.mark.heavy
 def test_a_run_with_a_stored_pool_is_replayed_with_it(tmp_path):
     """Also where the data would make another one."""
     document("pool", "--data", ROOMS, "--keep", 1, "--out", tmp_path / "pool", "--json")

@@ -53,6 +53,7 @@ def test_what_a_detector_prints_does_not_reach_the_document(tmp_path, photos):
     assert "hello from C" in err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("where", ["init", "detect", "last"])
 @pytest.mark.parametrize("how", ["sys.exit(0)", "sys.exit('bye')", "raise SystemExit"])
 def test_a_detector_that_exits_fails_the_command(tmp_path, photos, run, where, how):

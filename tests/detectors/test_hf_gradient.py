@@ -51,7 +51,7 @@ def test_a_gradient_is_the_same_alone_and_in_company(kind):
         np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(one).max() + 1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_is_the_sum_and_an_image_without_objects_has_no_localisation_loss(kind):
     detector = wrap(build(kind), size="native")

@@ -334,7 +334,7 @@ def plain(tmp_path_factory):
     return load_detector(f"{path},score=0.6")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["nhwc", "shares", "transposed", "dynamic", "apart"])
 def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layout):
     export(tmp_path / "m.onnx", layout)

@@ -38,7 +38,7 @@ def pictures() -> list[np.ndarray]:
     return [sample.image for sample in load_data("rooms:test,count=3")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ZOO)
 def test_every_member_is_small_trainable_and_seeded(name: str) -> None:
     family, data = ZOO[name].family, ZOO[name].data
@@ -99,7 +99,7 @@ def test_shipped_detectors_keep_the_selection_law(name: str, pictures: list[np.n
         assert np.array_equal(chosen.labels, found.labels)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_an_image_is_seen_alike_in_any_company(name: str, pictures: list[np.ndarray]) -> None:
     detector = load_detector(f"zoo:{name}")

@@ -170,6 +170,7 @@ def interrupted_and_resumed(folder):
     return interrupted, before, asked
 
 
+@pytest.mark.heavy
 def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path):
     """In a process of its own: a signal that strikes elsewhere than it should ends a worker of the tests."""
     interrupted, before, asked = in_fresh_process(interrupted_and_resumed, tmp_path)

@@ -20,7 +20,7 @@ def server():
         yield running
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_some_things_that_an_endpoint_does_wrong(name, world, server, tmp_path):
     assert not try_fault(FAULTS[name], world, server, tmp_path).wrong

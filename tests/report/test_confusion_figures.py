@@ -197,6 +197,7 @@ def test_every_threshold_is_on_the_figures():
     assert iou_figure(document()).get_supxlabel() == footer(document())
 
 
+@pytest.mark.heavy
 def test_strange_class_names_are_drawn_as_they_are(tmp_path):
     names = ("$\\frac{1", "two\nlines " * 20, "犬")
     for figure in (matrix_figure(document(names)), top_figure(document(names)), iou_figure(document(names))):

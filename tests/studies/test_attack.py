@@ -154,6 +154,7 @@ def test_a_borrowed_gradient_that_does_better_gives_the_mask_away(tmp_path):
     assert sound.document["ladder"]["rungs"][-1]["holds"]
 
 
+@pytest.mark.heavy
 def test_too_few_steps_are_called_out(tmp_path):
     run = md.attack(
         Tiles(), data(8), out=tmp_path / "run", ladder=8, **QUICK | {"steps": 8, "alpha": 1.25, "random_start": False}

@@ -119,6 +119,7 @@ def test_swapped_labels_are_found_in_their_cell():
     assert document["notes"] == [], "nothing sank into the background, nothing was left out"
 
 
+@pytest.mark.heavy
 def test_recall_goes_step_by_step_from_that_of_ap_to_that_of_the_matrix(made):
     run = confused(made, score=0.3)
     steps = run.document["recall_steps"]

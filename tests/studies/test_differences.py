@@ -266,6 +266,7 @@ def verified(answers, folder, **settings):
     return md.verify(Told(answers), parts(), cache=False, out=folder, context=False, **settings)
 
 
+@pytest.mark.heavy
 def test_verifications_differ_as_their_parts_do_on_the_images_that_both_have(tmp_path):
     every = [(BOXES, [0.9, 0.8, 0.7], [0, 1, 2])] * 4
     some = [(BOXES[:2], [0.9, 0.8], [0, 1]), (BOXES[2:], [0.7], [2]), ((), (), ()), (BOXES[:1], [0.9], [0])]
@@ -369,6 +370,7 @@ def told(extras, limit, out):
     return md.score(found, from_pairs(pairs, ["cup"]), limit=limit, out=out / "score")
 
 
+@pytest.mark.heavy
 def test_extra_detections_are_fixed_new_common_or_unknown(tmp_path):
     """Those that overlap are one; of an image that the other run did not look at nothing is known."""
     here, there = [30, 30, 50, 50], [31, 31, 51, 51]

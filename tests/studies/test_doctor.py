@@ -137,6 +137,7 @@ def test_a_graph_with_the_right_options_gives_no_finding(tmp_path, graph):
     assert document["failed"] == 0, "an output that cannot be read in some way is no failure of the detector"
 
 
+@pytest.mark.heavy
 def test_two_mistakes_at_once_are_both_named(right, rooms):
     def wrong(b, s, n, w, h):
         return np.c_[b[:, :2], b[:, 2:] - b[:, :2]], s, n + 1

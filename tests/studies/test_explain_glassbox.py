@@ -72,6 +72,7 @@ def test_a_perfect_detector_misses_nothing(rooms, tmp_path):
     assert sum(document["mechanisms"].values()) == sum(document["tide"].values()) == 0
 
 
+@pytest.mark.heavy
 def test_a_planted_slice_comes_first(rooms, tmp_path):
     common = Counter(r["label"] for r in explained(rooms, (), tmp_path)[1].values()).most_common(1)[0][0]
     _, _, document = explained(rooms, (Sink(classes=(common,)), OtherClass(rate=0.1)), tmp_path / "again")

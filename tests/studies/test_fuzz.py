@@ -112,7 +112,7 @@ def test_the_naive_oracle_agrees_on_every_case(rooms, pool, tmp_path, strategy):
     assert 5 < failing < len(campaign.asked)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("reach", [0, 3])
 def test_insertions_lie_inside_over_nothing_and_never_come_from_the_image_itself(

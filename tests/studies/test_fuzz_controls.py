@@ -142,7 +142,7 @@ def test_a_detector_is_left_alone_that_shows_enough_or_reports_less_than_what_co
     assert showing_faint(detector, FuzzSettings(strategy="guided").faint) == (detector, None)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["random", "guided", "adaptive"])
 @pytest.mark.parametrize("queries", [40, pytest.param(150, marks=pytest.mark.heavy)])
 def test_a_budget_is_spent(rooms, pool, tmp_path, strategy, queries):

@@ -62,6 +62,7 @@ def test_several_causes_at_once(bikes):
     assert [row["cause"] for row in rows] == [expected[row["label"]] for row in rows]
 
 
+@pytest.mark.heavy
 def test_a_planted_rate_lies_in_its_interval():
     data = load_data("bikes:val,count=40")
     for rate in (0.1, 0.4):

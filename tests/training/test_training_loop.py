@@ -198,6 +198,7 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_a_backbone_can_learn_more_slowly_and_resume(tmp_path: Path) -> None:
     # Adam's first step is the learning rate itself, whatever the slope
     recipe = replace(RECIPE, weight_decay=0.0, backbone_rate=0.25)
