@@ -141,12 +141,14 @@ def test_classes_are_all_there_and_none_is_rare(census):
     assert 4 <= counts.sum() / len(census) <= 9
 
 
+@pytest.mark.heavy
 def test_objects_hide_each_other(census):
     """In most pictures boxes overlap, so that occlusion is part of the task."""
     overlapping = sum(bool((np.triu(iou(boxes, boxes), 1) > 0.02).any()) for _, boxes in census)
     assert overlapping > 0.7 * len(census)
 
 
+@pytest.mark.heavy
 def test_cups_stand_on_tables(census):
     """Context: most cups end on a table's box, although tables cover less than a third of the picture."""
     on = total = 0

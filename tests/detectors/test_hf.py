@@ -74,6 +74,7 @@ def test_detect_agrees_with_the_post_processing_of_transformers(kind, module):
         np.testing.assert_allclose(found.boxes, reference["boxes"].numpy()[order], atol=1e-3)
 
 
+@pytest.mark.sampled(4)
 def test_every_pair_above_the_threshold_is_kept_or_has_a_reason(module):
     for candidates in detector_of(module, max_detections=6, score=0.15).trace(images(2)):
         above = {(q, c) for q, c in np.argwhere(candidates.scores > 0.15).tolist()}

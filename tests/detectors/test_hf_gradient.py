@@ -94,7 +94,7 @@ def test_a_label_the_detector_does_not_have_is_refused():
         detector.gradient(floats(1), [Truth([[0, 0, 9, 9]], [5])], "cls")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_losses_add_up_to_the_modules_own_training_loss(kind):
     module = build(kind)

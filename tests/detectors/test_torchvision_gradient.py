@@ -36,7 +36,7 @@ def with_fixed_proposals(detector: TorchvisionDetector) -> TorchvisionDetector:
     return detector
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradient_agrees_with_finite_differences(family: str, loss: Any) -> None:

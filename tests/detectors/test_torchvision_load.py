@@ -162,7 +162,7 @@ def test_weights_that_do_not_fit_are_refused_by_key(ssdlite: torch.nn.Module, na
     with pytest.raises(BadSpec, match=r"the weights have 3 classes and a background, but there are 2 names"):
         loaded(f"torchvision:{SMALL},weights={path},names={short}")
     with pytest.raises(BadWeights, match=r"does not fit the model; .* missing: .*; .* unexpected: "):
-        loaded(f"torchvision:ssd300_vgg16,weights={path},names={names_file}")
+        loaded(f"torchvision:fasterrcnn_mobilenet_v3_large_320_fpn,weights={path},names={names_file}")
     key = "head.regression_head.module_list.0.1.weight"
     torch.save({**state, key: state[key][:5]}, path)
     with pytest.raises(BadWeights, match=rf"1 of another shape: {re.escape(key)} is \[5, .*the model has \[24"):

@@ -57,7 +57,7 @@ EVERY = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_is_computed_from_tensors_of_two_devices(name: str) -> None:
     detector, image, truth = EVERY[name]()
