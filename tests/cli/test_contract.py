@@ -22,7 +22,7 @@ from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
 
-SLOW = ("attack", "checkup", "harden")
+SLOW = ("checkup", "harden")
 
 BIKES = ["--detector", "glassbox:hallucinate/rate=.5,data=bikes:val,count=3", "--data", "bikes:val,count=3"]
 

@@ -74,7 +74,7 @@ def test_failures_are_the_annotations_that_were_planted(run, runs, tmp_path, cap
     capsys.readouterr()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("study", ["fuzz", "scan", "verify", "score"])
 def test_every_study_has_failures_to_export_each_once(runs, study, tmp_path):
     found = failures(runs[study].directory)

@@ -352,7 +352,7 @@ def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layo
     assert load_detector(f"{tmp_path}/m.onnx,score=0.6").fingerprint == detector.fingerprint
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["shares", "transposed", "apart"])
 def test_a_white_box_reads_the_same_layouts(tmp_path, layout):
     export(tmp_path / "m.onnx", layout)

@@ -36,7 +36,7 @@ def test_there_are_enough_kinds():
     assert len(FAULTS) >= 40
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["connection closed", "invalid JSON"])
 @pytest.mark.parametrize("most", [1, 4, 9])
 def test_no_fault_exceeds_a_budget(name, most, world, server, tmp_path):

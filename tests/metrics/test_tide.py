@@ -35,6 +35,7 @@ def test_agrees_with_tidecv_on_cocoapi100(tmp_path, kind):
     check_against_tidecv(*cocoapi100(kind), tmp_path, masks=kind == "segm")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "shape",

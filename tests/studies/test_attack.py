@@ -33,6 +33,7 @@ def attacked(tmp_path_factory):
     return md.attack(Tiles(), data(8), out=tmp_path_factory.mktemp("attack") / "run", ladder=6, **QUICK)
 
 
+@pytest.mark.heavy
 def test_success_is_what_a_second_look_at_the_saved_images_says(attacked):
     """The detector is asked again about each PNG, and objects are counted pair by pair."""
     images = {sample.id: sample for sample in attacked.data}

@@ -49,7 +49,7 @@ def expected(run, policy, mode, threshold=0.5, score=0.1):
     return naive.matrix(truth, detections, owner, mode, [row["background"] for row in kept], vectors)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", ["paper", "greedy"])
 @pytest.mark.parametrize("mode", ["hard", "soft", "reported"])
 def test_the_document_is_the_naive_matrix_of_the_rows(made, policy, mode):
@@ -64,6 +64,7 @@ def test_the_document_is_the_naive_matrix_of_the_rows(made, policy, mode):
         assert told[labels[a], labels[b]] == pytest.approx(histograms[a, b].tolist(), abs=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", ["paper", "greedy", "optimal"])
 def test_nothing_is_lost_or_counted_twice(made, policy):
     run = confused(made, policy=policy)

@@ -126,6 +126,7 @@ def test_scans_differ_as_their_positions_do_on_the_pairs_that_both_have(scans, o
     assert not md.check(document, "affected[0.5] falls")[0].failed
 
 
+@pytest.mark.heavy
 def test_scans_by_other_rules_are_not_paired(scans):
     document = md.compare(scans["sound"], scans["strict"]).document
     assert (document["paired"], document["differences"]) == (False, [])

@@ -53,7 +53,7 @@ def test_what_only_an_object_makes_is_cleared_by_four_patches(rooms, pool, strat
     assert {row["queries"] for row in rows} == {1 + 4}, "the insertion and its patches"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
 def test_the_posterior_holds_the_rate_at_which_any_patch_makes_it(rooms, pool, rate):
     """The first patch of each failure is asked whatever comes of it: together they tell the rate. Of the failures'

@@ -32,7 +32,7 @@ KEYS = {
 
 @pytest.fixture(
     scope="module",
-    params=["nervous", "adaptive", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("blots", "flicker"))],
+    params=["nervous", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("blots", "adaptive", "flicker"))],
 )
 def run(request, tmp_path_factory):
     """Campaigns with all phases and every kind of change: a planted one, one whose failures are often the control's

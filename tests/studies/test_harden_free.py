@@ -99,7 +99,7 @@ def of_several_sizes() -> DatasetBatches:
     return DatasetBatches(load_data(pairs, names=data.names), data.names)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_where_nothing_is_learnt_the_loss_rises_within_the_ball(tmp_path: Path, family: str) -> None:
     """With a learning rate of 0, in the family's own precision, on images that it has to resize or pad."""

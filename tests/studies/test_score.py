@@ -93,7 +93,7 @@ def test_what_images_are_called_changes_no_number_even_where_it_is_nothing(tmp_p
     assert found[0][1]["detections"] > 10
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_masks_come_back_from_the_rows(tmp_path, kind):
     truth, records = cocoapi100(kind)

@@ -185,7 +185,7 @@ def things(name: str, document: Any) -> list[Any]:
     return CLOUDS[name].things(document)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "break_it", "says"), WRONG, ids=[f"{name}: {says}" for name, _, says in WRONG])
 def test_wrong_types_are_one_sentence(server: Server, make: Make, name: str, break_it: Any, says: str) -> None:
     detector = make(CLOUDS[name])
