@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.boxes import iou
@@ -52,7 +52,6 @@ def bicycle(index):
     return assemble(Dice.seeded(2, 1, 0, index))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(["train", "val", "test"]), st.integers(0, 999), st.sampled_from([120, 160, 200]))
 def test_present_parts_have_tight_boxes_and_disjoint_masks_missing_parts_have_none(split, index, size):
     data = bikes(f"bikes:{split},size={size}")

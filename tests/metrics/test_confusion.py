@@ -3,7 +3,7 @@
 import confusion_oracles as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections, Truth
@@ -170,7 +170,6 @@ def test_a_box_reported_under_two_labels_is_background_only_if_that_outscores_bo
     assert result.counts[0].tolist() == [1, 1, 0]
 
 
-@settings(max_examples=30, deadline=None)
 @given(scenes())
 def test_a_slice_of_the_pairs_at_a_time_changes_nothing(scene):
     whole = _confusion(scene, "greedy", "hard")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cloud_services import CLOUDS, HEIGHT, SCENE, WIDTH, Cloud, paint, same, wanted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loopback import Server
 
@@ -214,7 +214,6 @@ def test_any_answer_is_detections_or_a_sentence(server: Server, name: str) -> No
     assert isinstance(detector, CloudDetector)
     image = encode(paint(SCENE), "png", 95)
 
-    @settings(max_examples=60)
     @given(st.data())
     def law(data: st.DataObject) -> None:
         root: Any = {"": copy.deepcopy(cloud.answer(SCENE, WIDTH, HEIGHT))}
