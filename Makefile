@@ -25,10 +25,11 @@ suite: $(READY)
 test-all: lint $(ALL)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 --dist worksteal -m "heavy or not heavy"
 
-# What goes through a network, with the kernels of other CPUs. Only older ones than this machine's can be had: torch does
-# not check that the CPU has what ATEN_CPU_CAPABILITY names.
+# What goes through a network, with the kernels of other CPUs: older ones, and AVX-512's where this one has it, since torch
+# does not check that the CPU has what ATEN_CPU_CAPABILITY names.
 test-cpus: $(READY)
-	for kernels in "default SSE41" "avx2 AVX2"; do set -- $$kernels; echo "== torch $$1, oneDNN $$2"; \
+	for kernels in "default SSE41" "avx2 AVX2" "avx512 AVX512_CORE"; do set -- $$kernels; echo "== torch $$1, oneDNN $$2"; \
+	  if [ $$1 = avx512 ] && ! grep -qw avx512vl /proc/cpuinfo; then echo "this CPU has none"; continue; fi; \
 	  ATEN_CPU_CAPABILITY=$$1 ONEDNN_MAX_CPU_ISA=$$2 $(BIN)/pytest -n 2 --dist worksteal \
 	  tests/detectors tests/engine tests/studies tests/training tests/metrics || exit 1; done
 

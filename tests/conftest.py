@@ -1,11 +1,14 @@
 """What all tests share: a prediction cache of their own, property tests that the machine's load cannot fail, and a
 browser."""
 
+import atexit
 import fcntl
+import gc
 import os
 import shutil
 import signal
 from collections import defaultdict
+from functools import lru_cache
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.training does, before torch is used
 
@@ -13,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("misdetect", deadline=None, max_examples=30, derandomize=True)  # the same on every machine
-settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "misdetect"))
 
 
@@ -30,6 +33,23 @@ def pytest_collection_modifyitems(items):
         for i, item in enumerate(found):
             if i not in chosen:
                 item.add_marker("heavy")
+
+
+def pytest_collection_finish():
+    """Thousands of tests and the modules they need stay to the end: no collection of garbage has to look at them."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # or DuckDB's bindings report all of it as leaked
+
+
+@pytest.fixture(autouse=True, scope="session")
+def drawn_once():
+    """All tests of a worker draw a scene once; tests of the drawing itself clear this cache first."""
+    from misdetect.data.procedural.draw import generator
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generator, "remembered", lru_cache(1000)(generator.remembered.__wrapped__))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

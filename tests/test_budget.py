@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect import budget as module
@@ -31,7 +31,6 @@ def naive_room(limit: int | None, usd: str | None, price: str, sent: int) -> int
     return max(0, min(room))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     actions=ACTIONS,
     limit=st.none() | st.integers(0, 60),

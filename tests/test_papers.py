@@ -66,6 +66,7 @@ def test_something_stands_beside_a_claim_or_it_says_why_not(claim):
         assert claim.beside["says"] in PAGE
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 def test_every_command_is_one_that_misdetect_takes(size):
     questions = CATALOGUE.questions(size)

@@ -80,6 +80,7 @@ def test_the_command_line_goes_before_the_configuration(project, tmp_path):
     assert first != second, "names that differ only in what no folder can be called"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ini", "says"),
     [
@@ -106,6 +107,7 @@ def test_help_names_the_options(project):
     assert "misdetect_detector (string)" in said
 
 
+@pytest.mark.heavy
 def test_the_example_passes(tmp_path):
     shutil.copytree(EXAMPLE, tmp_path / "ci")
     code, said = ran(tmp_path / "ci", "--misdetect-out", "runs")
@@ -114,6 +116,7 @@ def test_the_example_passes(tmp_path):
     assert len(list((tmp_path / "ci" / "runs").iterdir())) == 3
 
 
+@pytest.mark.heavy
 def test_the_example_fails_with_a_detector_that_hallucinates(tmp_path):
     shutil.copytree(EXAMPLE, tmp_path / "ci")
     spec = "glassbox:hallucinate/rate=.9,data=bikes:val,count=6"

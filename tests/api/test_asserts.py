@@ -52,6 +52,7 @@ def test_what_vanishes_beside_an_object_is_not_stable(shaky):
         assert found[4] != "0.00"
 
 
+@pytest.mark.heavy
 def test_the_limit_decides_and_the_interval_or_the_number(shaky):
     value, (low, _) = shaky.document["harmful_per_1000"], shaky.document["intervals"]["harmful_per_1000"]
     assert low < value

@@ -18,7 +18,7 @@ from misdetect.training.measure import measure_on  # noqa: E402
 
 PHOTOS = "rooms:train,count=16"
 SMALL = {
-    "steps": 4, "batch": 4, "checks": 2, "images": 6, "attacked": 1, "attack_steps": 1, "queries": 16, "watched": 3,
+    "steps": 4, "batch": 2, "checks": 2, "images": 4, "attacked": 1, "attack_steps": 1, "queries": 8, "watched": 2,
 }  # fmt: skip
 KEYS = {
     "before", "after", "change", "configurations", "rounds", "guard", "frontier", "repair", "fixed", "still", "broken",
@@ -109,6 +109,7 @@ def test_sums_leave_out_what_was_trained_on(hardened) -> None:
         assert found[fate]["count"] == sum(counts.values()) == sum(found[fate]["by_type"].values())
 
 
+@pytest.mark.heavy
 def test_the_same_call_again_changes_nothing_and_another_recipe_is_refused(hardened, campaign) -> None:
     how = {"with_": f"failures:{campaign}", "seeds": 2, "out": hardened.path, **SMALL}
     again = md.harden("zoo:ssd", PHOTOS, **how)

@@ -46,6 +46,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("family", ["yolox", pytest.param("hf", marks=pytest.mark.heavy)])
 def test_a_detector_is_hardened_and_loads_again_by_its_spec(family: str, specs, photos: str, tmp_path: Path) -> None:
     """These know nothing, so that nothing is better than nothing: what counts is that all of it runs."""

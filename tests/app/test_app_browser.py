@@ -101,6 +101,7 @@ def test_filters_lead_there_and_the_back_button_back(shown, asked):
     shown.shows(asked.rows(FAILURES)["total"])
 
 
+@pytest.mark.heavy
 def test_one_request_counts_all_facets(shown):
     requests = []
     shown.tab.on("request", lambda request: requests.append(request.url))
@@ -109,6 +110,7 @@ def test_one_request_counts_all_facets(shown):
     assert sum("/api/facets" in url for url in requests) == 1
 
 
+@pytest.mark.heavy
 def test_words_scores_and_orders(shown, asked):
     shown.tab.get_by_label("search").fill("chair 000003")
     wanted = {**FAILURES, "search": "chair 000003"}
@@ -137,6 +139,7 @@ def test_an_address_can_be_sent_on(open_page, address, asked):
     assert page.tab.get_by_label("order").input_value() == "surest"
 
 
+@pytest.mark.heavy
 def test_of_many_rows_only_those_in_sight_are_in_the_page(shown, asked):
     shown.tab.locator("md-gallery .chip", has_text="failures only").click()
     shown.tab.locator("md-gallery .chip", has_text="each once").click()
@@ -161,6 +164,7 @@ def test_of_many_rows_only_those_in_sight_are_in_the_page(shown, asked):
     assert shown.tab.locator(f'.slot[data-at="{total - 1}"] .card').get_attribute("data-index") == str(last["index"])
 
 
+@pytest.mark.heavy
 def test_a_mark_of_a_chart_leads_to_its_rows(shown, asked):
     bars = next(chart for chart in asked.json("/api/meta")["charts"].values() if chart["kind"] == "bars")
     mark = max(bars["marks"], key=lambda each: each["value"])
@@ -169,6 +173,7 @@ def test_a_mark_of_a_chart_leads_to_its_rows(shown, asked):
     assert shown.filter == mark["filter"]
 
 
+@pytest.mark.heavy
 def test_the_evidence_steps_and_shows_detectors_side_by_side(open_page, address, asked):
     wanted = {"study": ["explain"], "outcome": ["missed"], "others": ["find it"]}
     found = asked.rows(wanted)
@@ -191,6 +196,7 @@ def test_the_evidence_steps_and_shows_detectors_side_by_side(open_page, address,
     assert page.complaints == []
 
 
+@pytest.mark.heavy
 def test_edited_pictures_are_drawn_where_they_belong(open_page, address, asked):
     page = open_page(address)
     page.open({"study": ["fuzz"]})
@@ -203,6 +209,7 @@ def test_edited_pictures_are_drawn_where_they_belong(open_page, address, asked):
     assert page.tab.evaluate("async a => (await createImageBitmap(await (await fetch(a)).blob())).width", address_) > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.heavy)])
 def test_on_a_phone_nothing_scrolls_sideways(open_page, address, scheme):
     page = open_page(address, PHONE, color_scheme=scheme, has_touch=True)
@@ -217,6 +224,7 @@ def test_on_a_phone_nothing_scrolls_sideways(open_page, address, scheme):
     assert page.tab.evaluate(beyond) <= 0
 
 
+@pytest.mark.heavy
 def test_a_note_of_one_tab_is_seen_in_another(open_page, runs, tmp_path):
     shutil.copytree(runs / "explain", tmp_path / "run")
     with serving([tmp_path / "run"], write=True) as address:
@@ -269,6 +277,7 @@ MILLION = """async () => {
 }"""
 
 
+@pytest.mark.heavy
 def test_a_million_rows_scroll_to_the_last(shown):
     assert shown.tab.evaluate(MILLION) == 1_000_000
     shown.tab.wait_for_selector("text=row 0")
@@ -292,6 +301,7 @@ def seen(tab):
     return set(tab.evaluate("[...document.querySelectorAll('.slot')].map(node => Number(node.dataset.at))"))
 
 
+@pytest.mark.heavy
 def test_without_write_there_is_nothing_to_save(shown):
     shown.tab.locator('.slot[data-at="0"] .card').click()
     shown.tab.wait_for_selector("dialog[open] .replay")

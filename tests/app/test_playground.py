@@ -178,6 +178,7 @@ def test_what_is_saved_can_be_replayed(web, kept):
     assert np.array_equal(drawn[y : y + edit["height"], x : x + edit["width"]], patch)
 
 
+@pytest.mark.heavy
 def test_more_is_saved_into_the_same_run(web, kept):
     first = post(web, "save", losing(web)).json()["case"]
     other = next(
@@ -199,6 +200,7 @@ def test_where_nothing_changes_nothing_is_saved(web, kept):
     assert "nothing changes" in answer.json()["error"]
 
 
+@pytest.mark.heavy
 def test_another_detector_does_not_write_into_that_run(web, kept):
     post(web, "save", losing(web))
     before = sorted(path.name for path in kept.rglob("*"))

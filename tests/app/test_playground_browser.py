@@ -213,6 +213,7 @@ def test_size_opacity_and_mirror(tab, shy):
     assert "opacity=0.6" in exact
 
 
+@pytest.mark.heavy
 def test_the_keyboard_does_all_of_it(tab):
     tab.page.locator(".work .object").focus()
     before = tab.edit
@@ -238,6 +239,7 @@ def test_a_click_puts_the_object_there(tab):
     assert tab.edit["y"] + 13 == pytest.approx(0.6 * 128, abs=1.5)
 
 
+@pytest.mark.heavy
 def test_an_address_can_be_sent_on_and_back_goes_back(tab, contexts, web):
     tab.drag(30, 30)
     tab.settle()
@@ -254,6 +256,7 @@ def test_an_address_can_be_sent_on_and_back_goes_back(tab, contexts, web):
     assert tab.edit == edit
 
 
+@pytest.mark.heavy
 def test_two_tabs_do_not_meddle(contexts, shy, web):
     context = contexts()
     spot = lossy_spot(shy)
@@ -270,6 +273,7 @@ def test_two_tabs_do_not_meddle(contexts, shy, web):
     assert (one.edit["photo"], other.edit["photo"]) == (0, 5)
 
 
+@pytest.mark.heavy
 def test_it_can_be_made_as_small_as_a_phone(tab, shy):
     tab.page.set_viewport_size(PHONE)
     assert tab.wide() == 0
@@ -282,6 +286,7 @@ def test_it_can_be_made_as_small_as_a_phone(tab, shy):
     assert control["y"] > stage["y"] + stage["height"], "one below the other"
 
 
+@pytest.mark.heavy
 def test_a_finger_drags_too(contexts, web):
     phone = Tab(contexts(viewport=PHONE, has_touch=True, is_mobile=True), web).settle()
     before = phone.edit
@@ -304,6 +309,7 @@ def test_a_finger_drags_too(contexts, web):
     assert phone.complaints == []
 
 
+@pytest.mark.heavy
 def test_a_failure_is_found_saved_and_replayed(tab, shy):
     tab.drag(40, 40)
     tab.settle()
@@ -350,6 +356,7 @@ class Slow:
         return [([[90, 90, 120, 120]], [0.9], [0])] * len(images)
 
 
+@pytest.mark.heavy
 def test_stale_questions_are_dropped_and_not_queued(contexts):
     slow = Slow()
     with served(Playground(slow, DATA)) as web:
@@ -398,6 +405,7 @@ def test_a_search_can_be_stopped(contexts):
         assert tab.complaints == []
 
 
+@pytest.mark.heavy
 def test_a_detector_that_fails_is_a_sentence_on_the_page(contexts):
     broken = Event()
 

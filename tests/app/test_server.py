@@ -174,6 +174,7 @@ def test_tags_and_notes_are_kept_found_and_exported(written, tmp_path):
     assert len(notes_file(Run.open(path)).read_text().splitlines()) == 2, "nothing is taken back from the file"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("change", [
     {"run": "../elsewhere"}, {"run": None}, {"key": "nothing"}, {"tags": "x"}, {"tags": [1]}, {"note": None},
     {"tags": ["x" * 100]}, {"tags": [str(i) for i in range(50)]}, {"note": "x" * 5000},

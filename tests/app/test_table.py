@@ -55,6 +55,7 @@ def test_an_edit_is_a_plain_paste(table, flip, opacity):
     assert not np.array_equal(drawn, photo)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("factor", [1.0, 0.6, 1.3])
 def test_edit_and_control_are_those_of_a_campaign(table, factor):
     width, height = (round(factor * side) for side in table.pool[4].size)

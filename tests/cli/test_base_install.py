@@ -68,6 +68,7 @@ def answers(tmp_path_factory):
     return folder, dict(zip(commands, said(commands, BLOCKED, folder), strict=True))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("command", "names"), REFUSED.items(), ids=lambda value: " ".join(value))
 def test_what_needs_an_extra_names_it(answers, command, names):
     folder, told = answers

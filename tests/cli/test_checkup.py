@@ -18,8 +18,12 @@ ALL = ["doctor", "detect", "score", "explain", "confusion", "scan", "fuzz"]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A checkup of a detector without a fault."""
+    """A checkup of a detector without a fault, planned here: the detector is so fast that it would be asked much."""
     folder = tmp_path_factory.mktemp("checkup") / "up"
+    folder.mkdir()
+    asked = {"minutes": 0.1, "limit": None, "images": 40}
+    plan = {"images": 16, "scan": 50, "fuzz": 60, "attack": 4}
+    (folder / "plan.json").write_text(json.dumps({"for": asked, "plan": plan}))
     return md.checkup(f"glassbox:none,data={ROOMS}", ROOMS, minutes=0.1, pictures=1, out=folder)
 
 
@@ -49,6 +53,7 @@ def test_the_report_is_one_page_that_loads_nothing(sound):
     assert len(page) < 25_000_000
 
 
+@pytest.mark.heavy
 def test_its_parts_are_runs_of_their_own_and_a_second_sitting_changes_nothing(sound):
     for study in ALL:
         assert md.open(sound.path / study).document["study"] == study
@@ -63,6 +68,7 @@ BIKES = "bikes:val,count=24"
 HEAVY = pytest.mark.heavy
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fault", "data", "study", "says"),
     [
@@ -171,6 +177,7 @@ def test_what_costs_money_is_not_asked_how_fast_it_is():
     assert _seconds(quick, md.load_data("rooms:val,count=2")) < 0.5
 
 
+@pytest.mark.heavy
 def test_in_python_it_takes_objects_and_needs_no_folder():
     data = md.load_data("rooms:val,count=12")
     found = md.checkup(GlassBox(data, []), data, cache=False, minutes=0.1, pictures=0)
@@ -213,6 +220,7 @@ def test_images_that_cannot_be_read_are_refused_and_leave_nothing(run, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["photos"]
 
 
+@pytest.mark.heavy
 def test_a_detector_that_finds_nothing_is_told_so_first_and_the_limit_holds_for_all(tmp_path):
     detector = md.load_detector(lambda images: [([], [], [])] * len(images), names=["chair", "table"])
     found = md.checkup(detector, md.load_data(ROOMS), minutes=0.1, pictures=0, limit=10)

@@ -98,6 +98,7 @@ def test_the_same_name_for_another_detector_is_noticed(run, tmp_path):
     assert "trained again" in said
 
 
+@pytest.mark.heavy
 def test_the_confidence_and_the_seed_reach_every_interval(three):
     """Those of the comparison, whatever the runs were shown with."""
     wide, narrow, other = (
@@ -229,6 +230,7 @@ def test_scans_and_detections_side_by_side(run, tmp_path):
     assert [entry["value"] for entry in numbers["detections"]] == counts
 
 
+@pytest.mark.heavy
 def test_a_finished_fuzz_run_counts_as_finished_and_no_data_is_opened(tmp_path, monkeypatch):
     data = "rooms:val,size=96,count=6"
     runs = [

@@ -10,7 +10,7 @@ import misdetect as md
 from misdetect.api import Checkup
 from misdetect.report.checkups import write_checkup
 
-ROOMS = "rooms:val,size=96,count=24"
+ROOMS = "rooms:val,size=96,count=12"
 KEYS = {
     "study", "runs", "settings", "differing_settings", "resampling", "fixed_findings", "new_findings",
     "common_findings", "studies", "skipped", "paired", "why_not_paired", "notes", "out", "pictures",
@@ -26,13 +26,18 @@ def folders(made_once):
 
 
 def make_checkups(folder):
-    for name, spec, limit in (("sound", SOUND, None), ("faulty", FAULTY, 16)):
+    for name, spec, limit in (("sound", SOUND, None), ("faulty", FAULTY, 8)):
         (folder / name).mkdir(parents=True)
-        images = limit or 24  # planned here, and not by how fast this computer is
-        plan = {"images": images, "scan": 60, "fuzz": 80, "attack": 4}
+        images = limit or 12  # planned here, and not by how fast this computer is
+        plan = {"images": images, "scan": 40, "fuzz": 50, "attack": 4}
         asked = {"minutes": 0.1, "limit": limit, "images": images}
         (folder / name / "plan.json").write_text(json.dumps({"for": asked, "plan": plan}))
         md.checkup(spec, ROOMS, minutes=0.1, pictures=0, limit=limit, out=folder / name)
+
+
+@pytest.fixture(scope="module")
+def compared(folders):
+    return md.compare(folders / "sound", folders / "faulty")
 
 
 @pytest.fixture
@@ -78,10 +83,11 @@ def test_it_is_the_comparison_of_each_study_and_of_the_findings(run, folders, tm
     assert len(same) == 2
 
 
-def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(folders):
-    document = md.compare(folders / "sound", folders / "faulty").document
+@pytest.mark.heavy
+def test_other_images_are_said_and_pairing_is_over_those_that_both_saw(compared):
+    document = compared.document
     score = document["studies"]["score"]["differences"][0]
-    assert (score["images"], score["left_out"]) == (16, [8, 0])
+    assert (score["images"], score["left_out"]) == (8, [4, 0])
     for study in ("score", "explain", "confusion", "detect"):
         assert any(note.startswith(f"{study}: ") for note in document["notes"]), study
     assert all(why.startswith("scan: ") for why in document["why_not_paired"]), "of other images other pairs are drawn"
@@ -112,9 +118,8 @@ def test_names_from_elsewhere_only_become_text(copies, tmp_path):
     assert "<img" not in found._repr_html_()
 
 
-def test_gates_are_judged_study_by_study(run, folders):
+def test_gates_are_judged_study_by_study(run, folders, compared):
     both = [folders / "sound", folders / "faulty"]
-    compared = md.compare(*both)
     for gate, failed in (
         ("score.AP falls by 0.01", True),
         ("miss_rate rises", True),
@@ -140,9 +145,9 @@ def test_gates_are_judged_study_by_study(run, folders):
     assert "cannot be judged" in err
 
 
-def test_two_studies_with_one_key_are_both_named(folders):
-    document = md.compare(folders / "sound", folders / "faulty").document
-    document["studies"]["detect"] = document["studies"]["explain"]
+def test_two_studies_with_one_key_are_both_named(compared):
+    studies = compared.document["studies"]
+    document = {**compared.document, "studies": {**studies, "detect": studies["explain"]}}
     with pytest.raises(md.MisdetectError, match=r"detect\.miss_rate or explain\.miss_rate"):
         md.check(document, "miss_rate rises")
 
@@ -167,6 +172,7 @@ def test_a_checkup_is_opened_and_shown_again(run, folders):
     assert repr(md.compare(opened, folders / "sound")).startswith("2 checkups; findings: ")
 
 
+@pytest.mark.heavy
 def test_one_that_was_moved_works_all_the_same(run, folders, copies):
     elsewhere = copies / "faulty"
     assert md.open(elsewhere).document["studies"]["score"]["out"] == str(elsewhere / "score")
@@ -177,6 +183,7 @@ def test_one_that_was_moved_works_all_the_same(run, folders, copies):
     assert run("show", elsewhere)[0] == 0
 
 
+@pytest.mark.heavy
 def test_two_of_one_detector_are_told_apart_by_their_places(folders, copies):
     document = md.compare(folders / "faulty", copies / "faulty").document
     names = [each["name"] for each in document["runs"]]
@@ -189,6 +196,7 @@ def test_two_of_one_detector_are_told_apart_by_their_places(folders, copies):
     assert found["common"]
 
 
+@pytest.mark.heavy
 def test_what_only_one_has_is_said(copies):
     lost = copies / "sound"
     shutil.rmtree(lost / "scan")
@@ -245,6 +253,7 @@ def test_what_is_no_checkup_is_refused_in_a_sentence(run, folders, copies):
         assert says in err
 
 
+@pytest.mark.heavy
 def test_a_damaged_run_is_named_and_the_others_are_compared(copies):
     part = next((copies / "faulty" / "explain" / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:100])

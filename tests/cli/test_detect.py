@@ -53,6 +53,7 @@ def test_the_second_run_asks_nothing_and_says_the_same(world, place, run):
         assert (place / "c.json").read_bytes() == (place / "a.json").read_bytes()
 
 
+@pytest.mark.heavy
 def test_workers_and_batches_change_nothing(world, place, run):
     assert run(*world.detect(place / "a.json"))[0] == 0
     assert run(*world.detect(place / "b.json", "--batch", "5"))[0] == 0
@@ -99,6 +100,7 @@ def test_a_budget_stops_the_run_and_a_later_one_finishes_it(world, place, run):
     assert listing(place) == ["r.json"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_by_its_exit_code_and_goes_on_where_it_stopped(world, place, run, number):
     hold = world.folder / "hold"  # the fourth image takes as long as this file exists

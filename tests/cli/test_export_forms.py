@@ -50,6 +50,7 @@ def chairs():
     return {image: boxes for image, boxes in found.items() if boxes}
 
 
+@pytest.mark.heavy
 def test_failures_are_the_annotations_that_were_planted(run, runs, tmp_path, capsys):
     out = tmp_path / "coco"
     code, said, err = run("export", runs["explain"].path, "--to", "coco", "--out", out, "--json")
@@ -73,6 +74,7 @@ def test_failures_are_the_annotations_that_were_planted(run, runs, tmp_path, cap
     capsys.readouterr()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("study", ["fuzz", "scan", "verify", "score"])
 def test_every_study_has_failures_to_export_each_once(runs, study, tmp_path):
     found = failures(runs[study].directory)
@@ -90,6 +92,7 @@ def test_every_study_has_failures_to_export_each_once(runs, study, tmp_path):
     assert said["labels"] == min(2, len(found))
 
 
+@pytest.mark.heavy
 def test_what_mere_texture_does_too_is_not_exported(tmp_path):
     """This detector's scores hang on the whole image, so that most of what an object does to it a patch does too."""
     run = md.fuzz(BLOTS, BLOT_ROOMS, queries=120, seed=1, count_flicker=True, out=tmp_path / "run")

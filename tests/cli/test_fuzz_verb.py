@@ -78,6 +78,7 @@ def test_every_failing_case_is_drawn_once_and_framed(guided):
         assert all(half.sum() > 50 for half in halves), "what changed is framed on both"
 
 
+@pytest.mark.heavy
 def test_the_same_command_gives_the_same_bytes(guided, tmp_path):
     _, said, _ = command(*GUIDED, "--queries", 160, "--out", tmp_path / "again")
     assert unlike(said) == unlike(guided[1])
@@ -94,7 +95,7 @@ def test_two_workers_give_the_same_rows(guided, tmp_path):
     assert rows(tmp_path / "two") == rows(guided[0])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_larger_budget_goes_on_and_a_smaller_one_asks_nothing(tmp_path, strategy):
     out = tmp_path / "run"
@@ -119,6 +120,7 @@ def unplanned(out):
     return [{**row, "budget": None} for row in rows(out)]
 
 
+@pytest.mark.heavy
 def test_without_a_budget_a_limited_campaign_goes_on_to_its_end(tmp_path):
     some = [*GUIDED, "--per-object", 1, "--no-relocate", "--no-shrink", "--backgrounds", 6]
     document(*some, "--queries", 30, "--out", tmp_path / "run")
@@ -139,6 +141,7 @@ def test_other_settings_are_refused_and_change_nothing(guided):
     assert sorted(path.name for path in out.iterdir()) == listing, "nothing was taken down"
 
 
+@pytest.mark.heavy
 def test_dollars_limit_what_is_asked(tmp_path, toys):
     some = [*GUIDED, "--price", 0.01, "--out", tmp_path / "run"]
     first = document(*some, "--usd", 0.4)
@@ -154,6 +157,7 @@ def test_dollars_limit_what_is_asked(tmp_path, toys):
         assert 0.2 < document(*paid)["cost"]["usd"] <= most, "the spec's price and both limits hold"
 
 
+@pytest.mark.heavy
 def test_no_time_at_all_asks_nothing_and_can_go_on(tmp_path):
     some = [*GUIDED, "--queries", 30, "--out", tmp_path / "run"]
     empty = document(*some, "--minutes", 0)
@@ -166,6 +170,7 @@ def test_no_time_at_all_asks_nothing_and_can_go_on(tmp_path):
     assert document(*some)["insertions"] > 0
 
 
+@pytest.mark.heavy
 def test_the_noise_of_a_detector_is_said(tmp_path):
     restless = [*GUIDED[:2], f"python:{TOYS}:Restless", *GUIDED[3:]]
     code, said, err = command(*restless, "--queries", 40, "--out", tmp_path / "run")
@@ -174,6 +179,7 @@ def test_the_noise_of_a_detector_is_said(tmp_path):
     assert "note: the detector is not deterministic: 4 of 4" in err
 
 
+@pytest.mark.heavy
 def test_a_planted_fault_is_found_from_the_command_line(tmp_path):
     box = f"glassbox:vanish-near/distance=16,data={ROOMS}"
     some = ["fuzz", "--data", ROOMS, "--queries", 60, "--no-cache", "--pictures", 2, "--json"]

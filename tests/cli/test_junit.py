@@ -71,6 +71,7 @@ def test_without_gates_a_case_per_study(run, explained, tmp_path):
     assert cases(out) == {("misdetect.explain", "explain"): ("skipped", "10 of 30 cases done")}
 
 
+@pytest.mark.heavy
 def test_of_a_checkup_and_of_a_comparison(run, explained, tmp_path):
     out = tmp_path / "checkup.xml"
     checkup = ["checkup", *GLASS, "--minutes", "0.1", "--pictures", "0", "--out", tmp_path / "out", "--json"]

@@ -61,6 +61,7 @@ def test_the_document_the_folder_and_the_library_agree(run, tmp_path):
     assert (tmp_path / "q" / "pool.json").read_bytes() == (tmp_path / "p" / "pool.json").read_bytes()
 
 
+@pytest.mark.heavy
 def test_python_builds_what_the_verb_does(run, tmp_path):
     """Without a folder nothing is kept; data may be a spec, a data set, or pairs."""
     document = pool(run, "--data", ROOMS, "--keep", 0.5, "--few", 2, "--out", tmp_path / "p")
@@ -77,6 +78,7 @@ def test_python_builds_what_the_verb_does(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p", "q"]
 
 
+@pytest.mark.heavy
 def test_every_criterion_can_be_set(run, tmp_path):
     loosest = {"keep": 1, "few": 0, "component": 1, "border": 0, "solidity": 0, "max_side": 1, "min_side": 0}
     everything = [word for name, v in loosest.items() for word in (f"--{name.replace('_', '-')}", str(v))]

@@ -26,11 +26,13 @@ def clock(monkeypatch):
     return found
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_can_be_quiet(run, verb):
     assert "--quiet" in run(verb, "--help")[1]
 
 
+@pytest.mark.heavy
 def test_notes_are_left_out_and_the_result_stays(run, tmp_path):
     few = [image[:1] for image in fates(30, 0)]
     both = [write(tmp_path / "all", fates(30, 0)), write(tmp_path / "few", few)]
@@ -101,6 +103,7 @@ def test_a_study_reports_while_it_runs(run, world, tmp_path, monkeypatch):
     assert lines[-1].startswith("detect: 6 of 6 cases, ")
 
 
+@pytest.mark.heavy
 def test_a_checkup_tells_of_which_study_it_is():
     told = set()
     data = "rooms:val,size=96,count=6"

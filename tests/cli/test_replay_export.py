@@ -43,6 +43,7 @@ def worst(row):
     )  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_cases_of_every_phase_happen_again(campaign):
     out, found, _ = campaign
     for phase in ("insertion", "relocation", "shrinking"):
@@ -85,6 +86,7 @@ def test_the_image_differs_from_the_background_only_in_the_box(campaign):
     assert row["y"] <= ys.min() <= ys.max() < row["y"] + row["height"]
 
 
+@pytest.mark.heavy
 def test_another_detector_is_compared_with_itself(campaign):
     """One that sees the same in every image has no failure: exit code 1 where there was one, 0 where there was none."""
     out, found, toys = campaign
@@ -130,6 +132,7 @@ def test_what_cannot_be_replayed_is_said_in_a_sentence(campaign, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("which", ["attributable", "all"])
 def test_failing_images_are_a_data_set_with_the_labels_of_their_backgrounds(campaign, tmp_path, which):
     out, found, _ = campaign
@@ -239,6 +242,7 @@ def test_what_the_paste_hides_is_dropped_marked_or_kept(covering, tmp_path):
     assert f"{count} annotations that inserted objects hide (more than 90 %) are marked as crowds" in shown
 
 
+@pytest.mark.heavy
 def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
     out, _, toys = campaign
     calm = [*GUIDED[:2], f"{toys}:Calm", *GUIDED[3:]]
@@ -255,6 +259,7 @@ def test_nothing_to_export_and_no_place_for_it(campaign, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
 
 
+@pytest.mark.heavy
 def test_a_run_with_a_stored_pool_is_replayed_with_it(tmp_path):
     """Also where the data would make another one."""
     document("pool", "--data", ROOMS, "--keep", 1, "--out", tmp_path / "pool", "--json")

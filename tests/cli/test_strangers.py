@@ -42,6 +42,7 @@ def photos(tmp_path):
 NOISE = "print('hello from Python'); os.write(1, b'hello from C'); sys.stdout.write('more')"
 
 
+@pytest.mark.heavy
 def test_what_a_detector_prints_does_not_reach_the_document(tmp_path, photos):
     spec = write(tmp_path, init=NOISE, detect=NOISE, last=NOISE)
     process = start("detect", "--detector", spec, "--data", photos, "--out", str(tmp_path / "o.json"), "--json")
@@ -52,6 +53,7 @@ def test_what_a_detector_prints_does_not_reach_the_document(tmp_path, photos):
     assert "hello from C" in err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("where", ["init", "detect", "last"])
 @pytest.mark.parametrize("how", ["sys.exit(0)", "sys.exit('bye')", "raise SystemExit"])
 def test_a_detector_that_exits_fails_the_command(tmp_path, photos, run, where, how):
@@ -98,7 +100,7 @@ def wait_until_it_listens(pid: int) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 @pytest.mark.parametrize("delay", [0.05, 1.5])

@@ -49,8 +49,9 @@ def verified(run, exported, data, *more):
     return run("verify", "--detector", results, "--data", data, "--json", *more)
 
 
+@pytest.mark.heavy
 def test_the_documents_keys_are_those_promised(run, tmp_path):
-    code, out, err = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", "--json", "--pictures", "1")
+    code, out, err = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", "--json", "--pictures", "0")
     assert code == 0, err
     document = json.loads(out)
     assert document.keys() == KEYS
@@ -161,6 +162,7 @@ def test_shown_for_people(run, tmp_path):
     assert json.loads(again)["reproduced"]
 
 
+@pytest.mark.heavy
 def test_a_users_classifier_stands_in(run, tmp_path):
     """As docs/verify.md has it."""
     (tmp_path / "mine.py").write_text(

@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.compose.naturalness import Naturalness, hog, naturalness
@@ -58,7 +58,6 @@ def noise(height, width, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-@settings(max_examples=150)
 @given(
     size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
     corner=st.tuples(st.integers(-20, 75), st.integers(-20, 75)),

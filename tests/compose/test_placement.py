@@ -1,7 +1,7 @@
 """The ring of paper 4, and the rule about where an object may lie."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.compose.placement import anywhere, boxes_at, first_free, free, ring
@@ -10,7 +10,6 @@ side = st.integers(1, 60)
 
 
 @given(side, side, side, side, st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
 def test_the_ring_is_between_touching_and_half_an_object_away(tw, th, w, h, seed):
     target = np.array([100.0, 80.0, 100.0 + tw, 80.0 + th])
     corners = ring(target, (w, h), np.random.default_rng(seed), count=40)
@@ -35,7 +34,6 @@ def test_the_ring_is_uniform_over_its_area_and_all_quadrants():
 
 
 @given(st.integers(0, 2**32 - 1), side, side)
-@settings(max_examples=80, deadline=None)
 def test_free_means_inside_and_over_nothing(seed, w, h):
     generator = np.random.default_rng(seed)
     others = boxes_at(generator.integers(0, 80, (3, 2)), (15, 10))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.compose.isolate import Isolate
@@ -48,7 +48,6 @@ def test_texture_keys_tell_places_shapes_and_pictures_apart():
     assert made[0].key == texture(BACKGROUND, disc(12, 9), (30, 20)).key
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 40), st.data())
 def test_elsewhere_is_inside_and_apart_wherever_there_is_room(width, height, data):
     x, y = data.draw(st.integers(0, 60 - width)), data.draw(st.integers(0, 40 - height))

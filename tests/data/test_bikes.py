@@ -5,13 +5,14 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.boxes import iou
 from misdetect.data.bikes import load_bikes
 from misdetect.data.procedural.bikes.parts import PARTS
 from misdetect.data.procedural.bikes.scene import ABSENT, DAMAGED, INTACT, OCCLUDED, assemble, paint, portray
+from misdetect.data.procedural.draw import generator
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.picture import digest
 from misdetect.spec import Spec
@@ -51,7 +52,6 @@ def bicycle(index):
     return assemble(Dice.seeded(2, 1, 0, index))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(["train", "val", "test"]), st.integers(0, 999), st.sampled_from([120, 160, 200]))
 def test_present_parts_have_tight_boxes_and_disjoint_masks_missing_parts_have_none(split, index, size):
     data = bikes(f"bikes:{split},size={size}")
@@ -94,6 +94,7 @@ def test_an_absent_part_has_no_visible_pixel():
         assert np.array_equal(portray(one, 160).image, portray(other, 160).image)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("part", PARTS)
 def test_damage_is_drawn_on_the_part_and_nowhere_else(part):
     """Damaging one part changes a good deal of that part, and no pixel away from it."""
@@ -184,9 +185,10 @@ def test_without_bars_nothing_is_mounted_on_them():
 
 
 def test_same_address_same_bytes_and_splits_are_disjoint():
-    digests = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:30]]
-    assert len(set(digests)) == 90
-    again = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:30]]
+    digests = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:10]]
+    assert len(set(digests)) == 30
+    generator.remembered.cache_clear()
+    again = [digest(s.image) for spec in ("bikes:train", "bikes:val", "bikes:test") for s in bikes(spec)[:10]]
     assert digests == again
 
 

@@ -81,7 +81,7 @@ def datasets(draw: st.DrawFn) -> Dataset:
     return Dataset("made:", PARTS, len(samples), samples.__getitem__, fingerprint="made")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(dataset=datasets())
 def test_reading_an_export_gives_the_same_truth(tmp_path_factory: pytest.TempPathFactory, dataset: Dataset) -> None:
     out = tmp_path_factory.mktemp("export") / "new"

@@ -6,7 +6,7 @@ from math import pi
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.data.bikes import BIKES, load_bikes
@@ -67,7 +67,6 @@ def test_a_spot_is_a_projected_point(camera, x, y, z):
     assert camera.spot(x, y, z) == pytest.approx(camera.project(np.array([x, y, z])).tolist(), rel=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     cameras,
     st.lists(st.tuples(coordinate, coordinate), min_size=3, max_size=9),
@@ -92,7 +91,6 @@ def test_a_board_draws_where_its_points_are_projected(camera, points, z, yaw, fl
     assert np.array_equal(lens.canvas.pixels, points_alone.canvas.pixels)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     cameras,
     st.tuples(coordinate, st.floats(0, 1.5), st.floats(1.5, 6)),
@@ -119,7 +117,6 @@ def test_the_faces_of_a_cuboid_cover_the_hull_of_its_corners(camera, place, yaw,
     assert (painted >= cv2.erode(outline, around)).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(coordinate, coordinate), min_size=2, max_size=6), min_size=1, max_size=6),
     st.floats(0, 0.2),
@@ -138,7 +135,7 @@ def test_an_owner_owns_what_it_has_drawn_and_is_counted_where_it_drew(shapes, wi
     assert mask.sum() == everywhere.sum()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [32, 128, 200])
 def test_what_walls_hide_of_a_floor_does_not_show(size, monkeypatch):
     """Drawing the whole floor with care, as if no wall would hide any of it, changes no pixel."""

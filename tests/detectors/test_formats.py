@@ -85,6 +85,7 @@ def as_found(detector, images):
     return [f if isinstance(f, Detections) else Detections(*f) for f in detector.detect(images)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_one_network_says_the_same_in_every_format(name, loaded, rooms):
     for photo, found in zip(rooms, loaded(FORMATS[name]).detect(rooms), strict=True):
@@ -188,6 +189,7 @@ def test_every_family_is_in_the_table():
     assert there | {*ELSEWHERE} == {*FAMILIES}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_found_is_well_formed(name, loaded, rooms):
     detector = loaded(ALL[name])
@@ -209,6 +211,7 @@ def test_what_is_found_is_well_formed(name, loaded, rooms):
         assert (each.boxes[:, :2] <= each.boxes[:, 2:]).all()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CASES)
 def test_one_image_or_many(name, loaded, rooms):
     detector = loaded(ALL[name])
@@ -221,6 +224,7 @@ def test_one_image_or_many(name, loaded, rooms):
         np.testing.assert_allclose(alone.boxes, many.boxes, atol=max(photo.shape) * 1e-3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [case for case in CASES if case != "http"])  # whose server has the threshold
 def test_a_threshold_takes_away_and_changes_nothing_else(name, loaded, rooms):
     """What a low threshold reports is left by one in its midst if it scores higher, and nothing by one above all."""
@@ -237,6 +241,7 @@ def test_a_threshold_takes_away_and_changes_nothing_else(name, loaded, rooms):
         assert nothing.scores.shape == nothing.labels.shape == (0,)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [case for case in CASES if case != "python"])
 def test_a_fingerprint_is_of_the_file_and_the_settings(name, loaded):
     own = loaded(ALL[name]).fingerprint

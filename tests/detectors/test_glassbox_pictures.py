@@ -108,7 +108,7 @@ def test_a_cutout_of_an_unknown_class_hides_but_is_not_reported():
     assert found.boxes.tolist() == [DOG]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", [[], [NoProposal(rate=0.5)], [VanishNear(distance=40)], [MoveNear(distance=25)]])
 def test_pixels_alone_give_what_the_description_gives(fault):
     dataset = coco66()

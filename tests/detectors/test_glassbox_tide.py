@@ -40,7 +40,7 @@ def tide_types(dataset, detector) -> dict[int, str]:
     return {int(i): tide.TRUTH_TYPES[k] for i, k in zip(truth.ids, kinds, strict=True)}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", ["toys", "coco66"])
 @pytest.mark.parametrize("fault", EXPECTED, ids=repr)
 def test_tide_says_what_was_planted(which, fault):

@@ -40,7 +40,7 @@ def raw(module, image):
         return module(pixel_values=prepared)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_selecting_the_kept_candidates_is_the_detectors_output(module):
     for settings in ({}, {"max_detections": 7}, {"top_k": 9}, {"score": 0.4}):
         detector = detector_of(module, **settings)
@@ -52,6 +52,7 @@ def test_selecting_the_kept_candidates_is_the_detectors_output(module):
             assert np.array_equal(chosen.labels, detections.labels)
 
 
+@pytest.mark.sampled(3)
 def test_detect_agrees_with_the_post_processing_of_transformers(kind, module):
     names = {
         "detr": "DetrImageProcessor",
@@ -73,6 +74,7 @@ def test_detect_agrees_with_the_post_processing_of_transformers(kind, module):
         np.testing.assert_allclose(found.boxes, reference["boxes"].numpy()[order], atol=1e-3)
 
 
+@pytest.mark.sampled(4)
 def test_every_pair_above_the_threshold_is_kept_or_has_a_reason(module):
     for candidates in detector_of(module, max_detections=6, score=0.15).trace(images(2)):
         above = {(q, c) for q, c in np.argwhere(candidates.scores > 0.15).tolist()}
@@ -92,6 +94,7 @@ def test_background_is_what_the_classes_leave(kind, module):
         np.testing.assert_allclose(candidates.background, 1 - candidates.scores.max(axis=1), atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["detr", "conditional", "deformable", "deformable-refine"])
 def test_the_first_guess_is_what_a_decoder_of_one_layer_answers(kind):
     module = build(kind)
@@ -111,6 +114,7 @@ def test_dab_proposes_its_learned_anchors_in_every_image():
         np.testing.assert_allclose(candidates.proposals, anchors, atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", TWO_STAGE)
 def test_queries_of_a_two_stage_detector_are_places(kind):
     a, b = detector_of(build(kind)).trace(images(2))
@@ -128,6 +132,7 @@ def test_queries_of_a_two_stage_detector_are_places(kind):
     assert not np.array_equal(a.identity, b.identity)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["detr", "deformable-two-stage", "rt-detr"])
 def test_companions_do_not_change_a_result(kind):
     a, b, c = images(3)
@@ -141,7 +146,7 @@ def test_companions_do_not_change_a_result(kind):
         assert np.array_equal(alone.identity, candidates.identity)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_the_module_is_left_as_it_was_found(module):
     from hf_models import truth
 
@@ -183,6 +188,7 @@ def test_hooks_are_removed_when_the_forward_pass_fails():
     assert all(not part._forward_hooks for part in module.modules())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "processor"),
     [

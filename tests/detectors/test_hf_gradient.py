@@ -17,7 +17,7 @@ def floats(count, seed=0):
     return [image.astype(np.float32) for image in images(count, seed=seed)]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", ["cls", "loc", "all"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_slopes(kind, loss):
@@ -38,6 +38,7 @@ def test_gradients_are_slopes(kind, loss):
         assert abs((above - below) / (2 * step) - slope) < (2e-3 if double else 3e-2) * scale
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["detr", "deformable-two-stage", "rt-detr", "d-fine"])
 def test_a_gradient_is_the_same_alone_and_in_company(kind):
     """In particular for batches of one, where torch's batch norm on CPU gives wrong gradients if left to itself."""
@@ -50,6 +51,7 @@ def test_a_gradient_is_the_same_alone_and_in_company(kind):
         np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(one).max() + 1e-12)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_is_the_sum_and_an_image_without_objects_has_no_localisation_loss(kind):
     detector = wrap(build(kind), size="native")
@@ -92,6 +94,7 @@ def test_a_label_the_detector_does_not_have_is_refused():
         detector.gradient(floats(1), [Truth([[0, 0, 9, 9]], [5])], "cls")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_losses_add_up_to_the_modules_own_training_loss(kind):
     module = build(kind)

@@ -12,6 +12,7 @@ from misdetect.detectors.hf.small import small_deformable_detr
 torch.set_num_threads(1)
 
 
+@pytest.mark.heavy
 def test_it_is_small_trainable_and_the_same_for_the_same_seed():
     torch.manual_seed(1)
     before = torch.random.get_rng_state()

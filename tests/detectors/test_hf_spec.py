@@ -223,6 +223,7 @@ def test_a_backbone_by_name_is_not_fetched(copied, asked, entry):
     assert not asked
 
 
+@pytest.mark.heavy
 def test_other_files_of_a_folder_are_not_looked_at(copied, asked):
     """An adapter's base model, a pickle, processors and tokenizers with code."""
     adapter = {"base_model_name_or_path": "someone/model", "auto_mapping": {"parent_library": "evil"}}
@@ -236,6 +237,7 @@ def test_other_files_of_a_folder_are_not_looked_at(copied, asked):
     assert not asked
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shard", ["../model.safetensors", "/etc/passwd", "evil.bin", "", "a/b.safetensors"])
 def test_an_index_names_files_beside_it_only(copied, shard):
     (copied / "model.safetensors").rename(copied / "model-1.safetensors")

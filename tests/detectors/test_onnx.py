@@ -55,6 +55,7 @@ def average_precision(detector, coco66):
     return evaluation.stats[:2]
 
 
+@pytest.mark.heavy
 @needs_fixtures
 def test_yolox_nano_reaches_its_ap(coco66):
     ap, ap50 = average_precision(load_detector(f"{YOLOX},score=0.01,nms=0.6"), coco66)
@@ -62,12 +63,14 @@ def test_yolox_nano_reaches_its_ap(coco66):
     assert ap50 >= 0.48
 
 
+@pytest.mark.heavy
 @needs_fixtures
 def test_fastestdet_reaches_its_ap_through_the_decoder_in_examples(coco66):
     ap, _ = average_precision(load_detector(FASTEST), coco66)
     assert ap >= 0.185
 
 
+@pytest.mark.heavy
 @needs_fixtures
 def test_a_wrong_channel_order_costs_ap(coco66):
     """The stated preprocessing is what is done: RGB for a BGR network must be visibly worse."""

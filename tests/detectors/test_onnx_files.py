@@ -387,6 +387,7 @@ def plain(tmp_path_factory):
     return load_detector(f"{path},score=0.6")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["nhwc", "shares", "transposed", "dynamic", "apart"])
 def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layout):
     export(tmp_path / "m.onnx", layout)
@@ -404,6 +405,7 @@ def test_one_network_exported_in_other_ways_finds_the_same(tmp_path, plain, layo
     assert load_detector(f"{tmp_path}/m.onnx,score=0.6").fingerprint == detector.fingerprint
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["shares", "transposed", "apart"])
 def test_a_white_box_reads_the_same_layouts(tmp_path, layout):
     export(tmp_path / "m.onnx", layout)

@@ -68,6 +68,7 @@ def test_a_file_alone_runs_where_nothing_is_guessed_and_else_says_which_spec_to_
     assert repr(look_into(Spec.parse(file)).spec(Spec.parse(file))) in str(refused.value)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_thresholds_and_caps_hold_in_every_layout(exported, name):
     _, spec = exported(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pretended_device import PretendedDevice
 
@@ -46,7 +46,6 @@ def nano():
     return both(f"onnx:{NANO},decoder=yolox,names=coco")
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.integers(8, 90),
     st.integers(8, 90),
@@ -87,6 +86,7 @@ def test_nano_has_the_accuracy_of_its_onnx_file(nano):
     np.testing.assert_allclose(converted[:6], source[:6], atol=0.004)  # rounding in OpenCV's resizing is all there is
 
 
+@pytest.mark.heavy
 def test_gradients_through_the_file_are_those_of_the_network_it_was_made_from(nano):
     """The same weights in this project's YOLOX: another network code, another logit, the same losses and slopes."""
     module = YOLOX(80, VARIANTS["nano"]).eval()
@@ -311,6 +311,7 @@ def test_a_file_is_opened_where_a_study_has_to_look_inside(tmp_path):
     assert len(explained(spec, annotated(2), inside=False)[0]["notes"]) == 1, "as told"
 
 
+@pytest.mark.heavy
 def test_what_does_not_look_inside_runs_in_onnx_runtime_without_torch(tmp_path):
     spec = graph(tmp_path / "tiny.onnx", "yolov8")
     (tmp_path / "tiny.txt").write_text("ball\nbook\ncat")
@@ -322,6 +323,7 @@ def test_what_does_not_look_inside_runs_in_onnx_runtime_without_torch(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reason", ["operator", "extra", "decoder"])
 def test_a_file_that_cannot_be_opened_is_explained_from_outside_and_says_why(tmp_path, monkeypatch, reason):
     spec = graph(tmp_path / "tiny.onnx", "yolov8", extra="ThresholdedRelu" if reason == "operator" else None)

@@ -81,6 +81,7 @@ def test_the_verb_lists_every_family_and_decoder(capsys):
     assert "[1, N, 5+C]" in shown
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not INSTANCES.is_file(), reason="../shared/fixtures is absent")
 def test_coco_names_are_those_of_coco():
     categories = json.loads(INSTANCES.read_text())["categories"]

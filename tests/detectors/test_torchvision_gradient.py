@@ -36,7 +36,7 @@ def with_fixed_proposals(detector: TorchvisionDetector) -> TorchvisionDetector:
     return detector
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradient_agrees_with_finite_differences(family: str, loss: Any) -> None:
@@ -67,6 +67,7 @@ def test_all_is_the_sum_of_both(family: str) -> None:
         assert np.allclose(cls + loc, both, atol=1e-5 * np.abs(both).max())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_an_image_is_normalised_by_itself(family: str, batch_size: int) -> None:
@@ -242,6 +243,7 @@ def peculiar(family: str) -> torch.nn.Module:
     return module
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_module_is_left_as_it_was_found(family: str) -> None:
     module = peculiar(family)
@@ -275,7 +277,7 @@ def test_the_module_is_left_as_it_was_found_after_an_error(family: str) -> None:
     handle.remove()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_few_training_steps_lower_the_training_loss(family: str) -> None:
     module = toy(family)
@@ -297,6 +299,7 @@ def test_a_few_training_steps_lower_the_training_loss(family: str) -> None:
     assert [part.training for part in module.modules()] == modes
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_training_losses_of_tensors_reach_their_pixels(family: str) -> None:
     """They are those of arrays, and their slopes agree with finite differences."""

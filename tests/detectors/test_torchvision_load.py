@@ -47,6 +47,7 @@ def names_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors", "-checkpoint.pth"])
 def test_a_state_dict_loads_as_torchvision_loads_it(
     ssdlite: torch.nn.Module, names_file: Path, tmp_path: Path, suffix: str
@@ -92,6 +93,7 @@ OLD = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["maskrcnn_resnet50_fpn", "retinanet_resnet50_fpn"])
 def test_the_names_of_published_files_mean_what_torchvision_says(name: str) -> None:
     """torchvision's own loader, which renames as it goes, is the oracle for ours."""
@@ -160,7 +162,7 @@ def test_weights_that_do_not_fit_are_refused_by_key(ssdlite: torch.nn.Module, na
     with pytest.raises(BadSpec, match=r"the weights have 3 classes and a background, but there are 2 names"):
         loaded(f"torchvision:{SMALL},weights={path},names={short}")
     with pytest.raises(BadWeights, match=r"does not fit the model; .* missing: .*; .* unexpected: "):
-        loaded(f"torchvision:ssd300_vgg16,weights={path},names={names_file}")
+        loaded(f"torchvision:fasterrcnn_mobilenet_v3_large_320_fpn,weights={path},names={names_file}")
     key = "head.regression_head.module_list.0.1.weight"
     torch.save({**state, key: state[key][:5]}, path)
     with pytest.raises(BadWeights, match=rf"1 of another shape: {re.escape(key)} is \[5, .*the model has \[24"):
@@ -197,6 +199,7 @@ def check_law(name: str) -> None:
         assert slope.any()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [SMALL, "fasterrcnn_mobilenet_v3_large_320_fpn"])
 def test_the_law_holds_on_small_builders(name: str) -> None:
     check_law(name)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detectors.torchvision import ops as torchvision_ops
@@ -43,7 +43,6 @@ def random_boxes(seed: int, count: int, grid: int) -> tuple[torch.Tensor, torch.
     return torch.from_numpy(boxes), torch.from_numpy(rng.integers(0, 7, count).astype(np.float32) / 7)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(0, 90),
@@ -138,6 +137,7 @@ def test_roi_align_takes_boxes_per_image_as_well_as_numbered_ones() -> None:
     assert package.ops.roi_align(features, [torch.zeros(0, 4)] * 2, (2, 5)).shape == (0, 3, 2, 5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ratio", [2, -1])
 def test_roi_align_has_the_right_gradient(ratio: int) -> None:
     torch.manual_seed(0)

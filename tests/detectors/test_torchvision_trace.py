@@ -33,6 +33,7 @@ def pairs(traced: Candidates, reason: Reason | None = None) -> list[tuple[int, i
     return list(zip(dropped.candidate[these].tolist(), dropped.label[these].tolist(), strict=True))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_kept_candidates_are_exactly_the_detections(family: str, seed: int) -> None:
@@ -219,7 +220,7 @@ def test_a_background_column_of_a_sigmoid_model_never_surfaces(family: str) -> N
         assert np.array_equal(detector.detect(images)[0].labels, own[own > 0].numpy() - 1)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_companions_do_not_change_an_image(family: str, batch_size: int) -> None:

@@ -58,7 +58,7 @@ EVERY = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_is_computed_from_tensors_of_two_devices(name: str) -> None:
     detector, image, truth = EVERY[name]()
@@ -120,6 +120,7 @@ def test_the_batch_decides_nothing(name: str, images: list[np.ndarray]) -> None:
         np.testing.assert_allclose(scores_on_grid(first.scores), scores_on_grid(second.scores), atol=1e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_half_precision_finds_nearly_the_same(name: str, images: list[np.ndarray]) -> None:
     full, half = load_detector(f"zoo:{name}"), load_detector(f"zoo:{name},half=yes")

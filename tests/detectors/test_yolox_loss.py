@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
@@ -78,7 +78,6 @@ def scene(seed, objects, classes=4):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 8), st.sampled_from([SimOTA(), SimOTA(2.5, 1.0, 5), SimOTA(0.6)]))
 def test_simota_agrees_with_the_naive_version(seed, objects, rule):
     boxes, scores, truth = scene(seed, objects)
@@ -88,7 +87,6 @@ def test_simota_agrees_with_the_naive_version(seed, objects, rule):
     np.testing.assert_allclose(found.iou, expected, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 6))
 def test_simota_does_not_depend_on_the_order_of_the_objects(seed, objects):
     boxes, scores, truth = scene(seed, objects)
@@ -111,7 +109,6 @@ def test_an_object_out_of_reach_of_every_cell_has_none():
     assert found.cell.tolist() == []
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**31))
 def test_torch_iou_is_the_projects_iou(seed):
     random = np.random.default_rng(seed)

@@ -93,6 +93,7 @@ def test_parameters_are_as_many_as_the_authors_report(variant, millions):
     assert count == pytest.approx(millions, abs=0.05 if millions > 8 else 0.005)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [*VARIANTS.values(), Shape(0.1, 0.125), Shape(0.33, 0.1875, stem_stride=1)])
 def test_a_checkpoint_tells_its_own_shape(shape):
     with torch.device("meta"):

@@ -38,7 +38,7 @@ def pictures() -> list[np.ndarray]:
     return [sample.image for sample in load_data("rooms:test,count=3")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ZOO)
 def test_every_member_is_small_trainable_and_seeded(name: str) -> None:
     family, data = ZOO[name].family, ZOO[name].data
@@ -60,7 +60,7 @@ def test_building_leaves_the_random_state_alone(family: str) -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_weights_are_the_weights_to_three_digits(family: str, tmp_path: Path) -> None:
     detector = build(family, NAMES, seed=1)
@@ -74,6 +74,7 @@ def test_half_weights_are_the_weights_to_three_digits(family: str, tmp_path: Pat
         assert torch.allclose(value, own, rtol=1e-3, atol=1e-4), name
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_manifest_tells_the_truth(name: str) -> None:
     entry = manifest()[name]
@@ -87,7 +88,7 @@ def test_the_manifest_tells_the_truth(name: str) -> None:
     assert tuple(entry["names"]) == data.names == tuple(detector.names)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_detectors_keep_the_selection_law(name: str, pictures: list[np.ndarray]) -> None:
     detector = load_detector(f"zoo:{name}")
@@ -98,7 +99,7 @@ def test_shipped_detectors_keep_the_selection_law(name: str, pictures: list[np.n
         assert np.array_equal(chosen.labels, found.labels)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_an_image_is_seen_alike_in_any_company(name: str, pictures: list[np.ndarray]) -> None:
     detector = load_detector(f"zoo:{name}")
@@ -109,6 +110,7 @@ def test_an_image_is_seen_alike_in_any_company(name: str, pictures: list[np.ndar
         np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [n if n == "ssd" else pytest.param(n, marks=pytest.mark.heavy) for n in SHIPPED])
 def test_scores_are_reached_on_a_hundred_images(name: str, tmp_path: Path) -> None:
     """A tenth of val: its AP50 differs from the whole's by sampling, by less than .06."""
@@ -119,7 +121,7 @@ def test_scores_are_reached_on_a_hundred_images(name: str, tmp_path: Path) -> No
     assert abs(scores["AP50"] - manifest()[name]["scores"]["AP50"]) < 0.06
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_score_option_only_cuts(name: str, pictures: list[np.ndarray]) -> None:
     usual, strict = load_detector(f"zoo:{name}"), load_detector(f"zoo:{name},score=0.5")

@@ -34,6 +34,7 @@ def test_many_small_parts_become_few(tmp_path, few, monkeypatch):
     assert len(parts_of(run)) > 4
 
 
+@pytest.mark.heavy
 def test_what_is_replaced_does_not_count_though_it_is_there(tmp_path, few, monkeypatch):
     """A kill between the writing of a part and the removing of those that it replaces."""
     before = []

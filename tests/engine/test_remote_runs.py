@@ -89,6 +89,7 @@ def test_another_machine_reads_what_one_wrote(store, machine):
     assert detector.batches == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_machine_may_die_at_any_operation(store, machine, monkeypatch, tmp_path, after):
     """What it left, the next machine goes on with: no row is lost or doubled."""

@@ -170,6 +170,7 @@ def interrupted_and_resumed(folder):
     return interrupted, before, asked
 
 
+@pytest.mark.heavy
 def test_answers_that_come_after_an_interruption_are_not_paid_for_twice(tmp_path):
     """In a process of its own: a signal that strikes elsewhere than it should ends a worker of the tests."""
     interrupted, before, asked = in_fresh_process(interrupted_and_resumed, tmp_path)
@@ -208,6 +209,7 @@ def interrupted_midway(out):
     return False
 
 
+@pytest.mark.heavy
 def test_an_exception_midway_leaves_what_was_finished(tmp_path):
     assert in_fresh_process(interrupted_midway, tmp_path / "run")
     kept = Run.open(tmp_path / "run").done()
@@ -348,6 +350,7 @@ def test_failed_cases_can_be_asked_again(tmp_path):
     assert mended.run.table().to_pylist() == chain_rows(40)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("left", [[], [".lock"], [".run.json.writing"], ["parts"], [".lock", "parts"]])
 def test_a_run_that_was_killed_while_it_was_made_can_be_made(tmp_path, left):
     (tmp_path / "run").mkdir()

@@ -15,7 +15,7 @@ from misdetect.engine.store import Run
 
 RUNS = list(damages())
 CACHES = list(cache_damages())
-SAMPLE = 20
+SAMPLE = 40
 """Every so many of them are tried by ``make test``, all of them by ``make test-all``."""
 
 
@@ -145,6 +145,7 @@ def check_run(damage: Damage, whole: Whole, run, tmp_path):
         assert any((victim.run / "damaged").iterdir())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", RUNS[::SAMPLE], ids=str)
 def test_some_damage_to_a_run_is_named_and_mended(damage, whole, run, tmp_path):
     check_run(damage, whole, run, tmp_path)

@@ -54,6 +54,7 @@ def go(arguments):
 HEAVY = pytest.mark.heavy
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("workers", "most"),
     [(2, 5), *(pytest.param(w, m, marks=HEAVY) for w in (1, 2, 4) for m in (1, 5, 13) if (w, m) != (2, 5))],

@@ -20,6 +20,7 @@ def server():
         yield running
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_some_things_that_an_endpoint_does_wrong(name, world, server, tmp_path):
     assert not try_fault(FAULTS[name], world, server, tmp_path).wrong
@@ -35,6 +36,7 @@ def test_there_are_enough_kinds():
     assert len(FAULTS) >= 40
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["connection closed", "invalid JSON"])
 @pytest.mark.parametrize("most", [1, 4, 9])
 def test_no_fault_exceeds_a_budget(name, most, world, server, tmp_path):

@@ -21,7 +21,7 @@ from watched import can_watch, run_watched
 
 pytestmark = pytest.mark.skipif(not can_watch(), reason="seeing system calls before they are done takes Linux 5.5")
 
-SOME = ("data", "fuzz")
+SOME = ("data",)
 WRITING = [name for name in VERBS if name != "show"]
 
 
@@ -48,7 +48,7 @@ def check(verb, folder, least, **how):
 
 def test_a_kill_before_some_file_operations(tmp_path):
     tallies = in_fresh_process(some_kills, tmp_path)
-    assert [tally.wrong for tally in tallies] == [[]] * 3
+    assert [tally.wrong for tally in tallies] == [[]] * 2
     assert min(tally.struck for tally in tallies) >= 2
 
 

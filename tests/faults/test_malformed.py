@@ -10,7 +10,7 @@ from malformed import every_case, sample
 
 CASES = every_case()
 KINDS = list(dict.fromkeys(case.kind for case in CASES))
-STEP = 400
+STEP = 1600
 """Every so many of a kind are tried by ``make test``, all of them by ``make test-all``."""
 
 

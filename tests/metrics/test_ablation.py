@@ -3,7 +3,7 @@
 import confusion_oracles as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mechanism_oracles import NETWORKS, network
 
@@ -36,7 +36,6 @@ def runs(draw):
     return made
 
 
-@settings(max_examples=200, deadline=None)
 @given(runs(), st.sampled_from(("r_idx", "r_all", "r_obj", "r_conf")), st.sampled_from(("pair", "candidate")))
 def test_equals_the_naive_loop(pair, how, by):
     reliable, tested = pair
@@ -50,7 +49,6 @@ def test_equals_the_naive_loop(pair, how, by):
     assert len(found.background) == len(found.vectors) == len(d)
 
 
-@settings(max_examples=100, deadline=None)
 @given(runs())
 def test_with_itself_as_its_reference_nothing_changes(pair):
     run = pair[0]

@@ -35,6 +35,7 @@ def test_agrees_with_pycocotools_on_cocoapi100(tmp_path, kind):
     np.testing.assert_allclose(result.ap, per_class(oracle), atol=1e-6)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "shape",

@@ -3,7 +3,7 @@
 import confusion_oracles as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections, Truth
@@ -35,7 +35,6 @@ def scenes(draw):
     return truth, detections, background, vectors
 
 
-@settings(max_examples=300, deadline=None)
 @given(scenes(), st.sampled_from(("paper", "greedy")), st.sampled_from(MODES), st.sampled_from([0.3, 0.5, 1.0]))
 def test_equals_the_naive_loop(scene, policy, mode, threshold):
     truth, found, background, vectors = scene
@@ -47,7 +46,6 @@ def test_equals_the_naive_loop(scene, policy, mode, threshold):
     assert np.allclose(result.histograms, histograms)
 
 
-@settings(max_examples=100, deadline=None)
 @given(scenes(), st.sampled_from([0.3, 0.5]))
 def test_the_optimal_policy_is_one_to_one_and_optimal(scene, threshold):
     truth, found = scene[0], scene[1]
@@ -65,7 +63,6 @@ def test_the_optimal_policy_is_one_to_one_and_optimal(scene, threshold):
     assert np.allclose(result.overlap[own], fits)
 
 
-@settings(max_examples=200, deadline=None)
 @given(scenes(), st.sampled_from(POLICIES), st.sampled_from(MODES))
 def test_each_detection_and_each_object_is_counted_exactly_once(scene, policy, mode):
     truth, found, _, _ = scene
@@ -87,7 +84,6 @@ def test_each_detection_and_each_object_is_counted_exactly_once(scene, policy, m
         assert np.allclose(on_objects, result.objects - result.missed)
 
 
-@settings(max_examples=200, deadline=None)
 @given(scenes(), st.sampled_from(MODES))
 def test_marked_cells_are_those_whose_detections_a_policy_moves(scene, mode):
     truth, found, background, vectors = scene
@@ -153,7 +149,6 @@ def test_of_two_annotations_that_fit_alike_the_later_one_is_taken_as_coco_does(p
     assert assign(truth, found, policy).truth_of.tolist() == [1]
 
 
-@settings(max_examples=100, deadline=None)
 @given(scenes())
 def test_what_cocos_matching_finds_is_what_greedy_match_finds(scene):
     truth, found = scene[0], scene[1]
@@ -175,7 +170,6 @@ def test_a_box_reported_under_two_labels_is_background_only_if_that_outscores_bo
     assert result.counts[0].tolist() == [1, 1, 0]
 
 
-@settings(max_examples=30, deadline=None)
 @given(scenes())
 def test_a_slice_of_the_pairs_at_a_time_changes_nothing(scene):
     whole = _confusion(scene, "greedy", "hard")

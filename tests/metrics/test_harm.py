@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections
@@ -97,7 +97,6 @@ annotated = st.tuples(
 thresholds = st.sampled_from([0.3, 0.5, 0.75])
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(scored, max_size=7), st.lists(annotated, max_size=6), thresholds)
 def test_standing_equals_the_naive_loop(found, things, least):
     standing = standing_of(detections(found), known(found), annotations(things), least)
@@ -115,7 +114,6 @@ def edits(draw):
     return before, after, partner, own
 
 
-@settings(max_examples=400, deadline=None)
 @given(edits(), st.lists(annotated, max_size=6), thresholds)
 def test_standing_after_an_edit_equals_the_naive_loop(edit, things, least):
     before, after, partner, own = edit
@@ -135,7 +133,6 @@ def test_standing_after_an_edit_equals_the_naive_loop(edit, things, least):
     assert pairs_of(found) == expected
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(scored, max_size=7), st.lists(annotated, max_size=6), st.data())
 def test_the_order_of_detections_does_not_matter(found, things, data):
     found = [(b, (i + 1) / 10, c) for i, (b, _, c) in enumerate(found)]  # equal scores go by order, as in COCO

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from score_oracles import dataset_of, pycocotools_evaluation, random_coco
 
@@ -54,7 +54,6 @@ def naive(detections, truth, threshold):
     return taken, crowded
 
 
-@settings(max_examples=300, deadline=None)
 @given(scenes(), st.sampled_from([0.1, 0.5, 0.75, 1.0]))
 def test_equals_the_naive_loop(scene, threshold):
     taken, crowded = naive(*scene, threshold)
@@ -64,7 +63,6 @@ def test_equals_the_naive_loop(scene, threshold):
     assert {int(d): j for j, d in enumerate(matching.detection_of) if d >= 0} == taken
 
 
-@settings(max_examples=200, deadline=None)
 @given(scenes())
 def test_nobody_has_reason_to_complain(scene):
     detections, truth = scene

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections
@@ -90,7 +90,6 @@ def scenes(draw):
 
 
 @given(scenes())
-@settings(max_examples=400, deadline=None)
 def test_the_papers_oracle_is_map_of_100_percent(pair):
     before, after = pair
     if not (before.scores >= 0.5).any():
@@ -101,7 +100,6 @@ def test_the_papers_oracle_is_map_of_100_percent(pair):
 
 
 @given(scenes())
-@settings(max_examples=300, deadline=None)
 def test_the_strict_oracle_is_a_perfect_one_to_one_matching(pair):
     before, after = pair
     reference, found = records(before, 0.5), records(after, 0.5)
@@ -116,7 +114,6 @@ def test_the_strict_oracle_is_a_perfect_one_to_one_matching(pair):
 
 
 @given(scenes())
-@settings(max_examples=300, deadline=None)
 def test_a_change_is_firm_only_if_nothing_of_its_class_is_left_in_its_place(pair):
     """A lost object was itself near the threshold, or its class still is there, below the threshold or above it,
     whoever else that box may belong to; an extra one the other way round."""

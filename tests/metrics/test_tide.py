@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from score_oracles import MAIN_AND_SPECIAL, cocoapi100, columns, random_coco, tidecv_run
 
@@ -35,6 +35,7 @@ def test_agrees_with_tidecv_on_cocoapi100(tmp_path, kind):
     check_against_tidecv(*cocoapi100(kind), tmp_path, masks=kind == "segm")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "shape",
@@ -166,7 +167,6 @@ def scene_sets(draw):
     return truth, detections
 
 
-@settings(max_examples=200, deadline=None)
 @given(scene_sets(), st.sampled_from([None, 1, 3]))
 def test_every_detection_and_truth_is_counted_once(scene, cap):
     truth, detections = scene
@@ -184,7 +184,6 @@ def test_every_detection_and_truth_is_counted_once(scene, cap):
     assert ((found.truth_of >= 0) | np.isin(found.detection_type, [tide.BKG, tide.CAPPED])).all()
 
 
-@settings(max_examples=100, deadline=None)
 @given(scene_sets())
 def test_fixing_never_costs_and_never_passes_100(scene):
     found = assign(*scene)
@@ -196,7 +195,6 @@ def test_fixing_never_costs_and_never_passes_100(scene):
         assert all(0 <= v <= 100 - result.base + 1e-9 for v in result.delta.values())
 
 
-@settings(max_examples=50, deadline=None)
 @given(scene_sets())
 def test_the_size_of_blocks_does_not_matter(scene):
     whole = assign(*scene)

@@ -59,6 +59,7 @@ def copied(truths, found, draw):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("classes", ["all", "with-truth"])
 @pytest.mark.parametrize("ties", ["errors-first", "file"])
 def test_a_resample_costs_what_its_images_cost(classes, ties):

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections
@@ -85,7 +85,6 @@ def detections(found):
     return Detections([b for b, _, _ in found], [s for _, s, _ in found], [c for _, _, c in found])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(scored, max_size=5), st.lists(scored, max_size=5), st.sampled_from(OWN), st.integers(-1, 2))
 def test_score_agrees_with_trying_every_assignment(before, after, own, label):
     rules = Rules(own=own)
@@ -96,7 +95,6 @@ def test_score_agrees_with_trying_every_assignment(before, after, own, label):
     assert 0 <= found.score <= 1 + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(scored, max_size=4),
     st.lists(st.tuples(boxes, st.lists(scored, max_size=4)), max_size=5),
@@ -129,7 +127,6 @@ near_t = st.tuples(*[st.integers(30, 55)] * 2, *[st.integers(2, 25)] * 2).map(
 crowded = st.tuples(near_t | boxes, st.sampled_from([0.2, 0.47, 0.5, 0.52, 0.9]), st.integers(0, 1))
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(crowded, max_size=4), st.lists(crowded, max_size=5), st.sampled_from(OWN))
 def test_the_scene_is_scored_without_what_lies_on_t_and_its_parts(before, after, own):
     """Many boxes near T, so that parts compete with originals; ties between matchings make several answers right."""
@@ -168,7 +165,6 @@ def test_the_scene_is_scored_without_what_lies_on_t_and_its_parts(before, after,
     assert any(found.scene_settled == pytest.approx(value) for value in possible)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(crowded, max_size=4), st.lists(crowded, max_size=5))
 def test_the_scene_does_not_depend_on_what_is_done_about_t(before, after):
     scenes = [compare(detections(before), detections(after), T, 0, Rules(own=own)).scene for own in OWN]
@@ -181,7 +177,6 @@ beside_t = st.tuples(st.integers(0, 20), st.integers(0, 80), *[st.integers(1, 20
 scored_beside = st.tuples(beside_t, st.sampled_from([0.2, 0.47, 0.5, 0.52, 0.9]), st.integers(0, 1))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(crowded, max_size=4), st.lists(scored_beside, max_size=5))
 def test_with_nothing_on_t_the_scene_is_all_there_is(before, after):
     found = compare(detections(before), detections(after), T, 0, Rules(own="matched"))
@@ -189,7 +184,6 @@ def test_with_nothing_on_t_the_scene_is_all_there_is(before, after):
     assert (found.scene, found.scene_settled) == (found.score, found.settled)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(scored, max_size=6), st.sampled_from(OWN))
 def test_nothing_changed_means_nothing_affected(before, own):
     found = compare(detections(before), detections(before), T, -1, Rules(own=own, on_t=1.0))
@@ -199,7 +193,6 @@ def test_nothing_changed_means_nothing_affected(before, own):
     assert not len(found.new_classes)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(scored, max_size=5), st.lists(scored, max_size=5))
 def test_every_original_has_one_outcome_and_no_partner_is_shared(before, after):
     found = compare(detections(before), detections(after), T, 0, Rules())

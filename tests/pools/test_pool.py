@@ -158,6 +158,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 # Building.
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", [pytest.param(f"coco:{COCO66}", marks=needs_photos), "rooms:val,count=12"])
 def test_without_refinement_it_is_every_cutout_and_with_it_none_is_lost_in_counting(spec):
     data = load_data(spec)

@@ -75,6 +75,7 @@ def test_it_opens_from_a_file_without_a_complaint_and_asks_for_nothing(open_page
     assert [url for url in shown.requests if not url.startswith("data:")] == [page.path.as_uri()]
 
 
+@pytest.mark.heavy
 def test_it_begins_with_failures_each_once(open_page, page):
     shown = open_page(page.path)
     expected = [row for row in page.rows if row["failure"] and not row["again"]]
@@ -85,7 +86,7 @@ def test_it_begins_with_failures_each_once(open_page, page):
     assert shown.tab.locator("md-gallery .card").count() == min(48, len(expected))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("column", ["study", "label", "outcome", "tide", "mechanism", "size", "by"])
 def test_filters_show_what_they_count(open_page, page, column):
     shown = open_page(page.path)
@@ -98,6 +99,7 @@ def test_filters_show_what_they_count(open_page, page, column):
     assert shown.total == len(page.behind({"failure": [True], "again": [False]}))
 
 
+@pytest.mark.heavy
 def test_filters_join_and_can_be_taken_away(open_page, page):
     shown = open_page(page.path)
     shown.choose("study", "explain")
@@ -110,6 +112,7 @@ def test_filters_join_and_can_be_taken_away(open_page, page):
     assert shown.total == len(page.behind({"failure": [True], "mechanism": [mechanism]}))
 
 
+@pytest.mark.heavy
 def test_words_scores_and_orders(open_page, page):
     shown = open_page(page.path)
     shown.tab.get_by_label("search").fill("CUP missed")
@@ -130,6 +133,7 @@ def test_words_scores_and_orders(open_page, page):
     assert (first["x1"] - first["x0"]) * (first["y1"] - first["y0"]) == min(areas)
 
 
+@pytest.mark.heavy
 def test_a_cell_of_the_matrix_shows_its_objects(open_page, page):
     (matrix,) = page.charts("matrix")
     cell = max((c for line in matrix["cells"] for c in line if c and not c["right"]), key=lambda c: c["value"])
@@ -143,6 +147,7 @@ def test_a_cell_of_the_matrix_shows_its_objects(open_page, page):
     assert shown.tab.evaluate("document.activeElement.dataset.cell") == cell["name"]
 
 
+@pytest.mark.heavy
 def test_a_square_of_a_map_shows_that_case(open_page, page):
     (heat,) = page.charts("heat")
     changed = {row["scene"] for row in page.rows if row["study"] == "scan" and not row["control"]}
@@ -159,6 +164,7 @@ def test_a_square_of_a_map_shows_that_case(open_page, page):
     assert shown.tab.locator("dialog svg.photo").nth(1).locator("image").count() == 2, "the photo and what was put in"
 
 
+@pytest.mark.heavy
 def test_bars_bands_and_numbers_of_tables_lead_to_their_rows(open_page, page):
     shown = open_page(page.path)
     for kind in ("bars", "flow"):
@@ -176,6 +182,7 @@ def test_bars_bands_and_numbers_of_tables_lead_to_their_rows(open_page, page):
     assert shown.total == line[1]["value"]
 
 
+@pytest.mark.heavy
 def test_a_point_of_a_curve_shows_the_errors_at_that_threshold(open_page, page):
     shown = open_page(page.path)
     curves = shown.tab.locator("md-curves")
@@ -191,6 +198,7 @@ def test_a_point_of_a_curve_shows_the_errors_at_that_threshold(open_page, page):
     assert shown.total == len(wrong) > 0
 
 
+@pytest.mark.heavy
 def test_the_keyboard_opens_the_evidence_and_closes_it(open_page, page):
     shown = open_page(page.path)
     first = shown.tab.locator("md-gallery .card").first
@@ -228,6 +236,7 @@ def test_the_evidence_of_a_miss_shows_candidates_truth_and_the_object_elsewhere(
     assert "explain" not in dialog.locator("h2").inner_text().partition("—")[2].partition(",")[0]
 
 
+@pytest.mark.heavy
 def test_a_finding_leads_to_its_failures(open_page, page):
     shown = open_page(page.path)
     button = shown.tab.locator("ol.findings button").first
@@ -237,6 +246,7 @@ def test_a_finding_leads_to_its_failures(open_page, page):
     assert shown.total == len(page.behind({"failure": [True], "study": [study]})) > 0
 
 
+@pytest.mark.heavy
 def test_arrows_go_from_square_to_square(open_page, page):
     """Of a map only one square is on the way of the Tab key."""
     shown = open_page(page.path)
@@ -253,6 +263,7 @@ def test_arrows_go_from_square_to_square(open_page, page):
     assert shown.filter == {"scene": [after]}
 
 
+@pytest.mark.heavy
 def test_names_of_boxes_stay_inside_the_picture(open_page, page):
     shown = open_page(page.path)
     outside = shown.tab.evaluate(
@@ -265,6 +276,7 @@ def test_names_of_boxes_stay_inside_the_picture(open_page, page):
     assert outside == 0
 
 
+@pytest.mark.heavy
 def test_boxes_can_be_switched_off(open_page, page):
     shown = open_page(page.path)
     kept = shown.tab.locator(".card .box.kept:not(.focus)").first
@@ -277,6 +289,7 @@ def test_boxes_can_be_switched_off(open_page, page):
     assert truth.is_visible()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_nothing_scrolls_sideways(open_page, page, viewport, scheme):
@@ -314,6 +327,7 @@ def test_script_in_the_page_cannot_reach_the_network(open_page, page):
     assert any("Content Security Policy" in said for said in shown.complaints)
 
 
+@pytest.mark.heavy
 def test_an_address_with_a_broken_filter_shows_the_failures(open_page, page):
     shown = open_page(page.path)
     shown.tab.goto(page.path.as_uri() + '#rows=%7B"nothing":1')

@@ -115,6 +115,7 @@ def test_lines_are_their_values():
     assert charts.lines({"a": ([0, 1], [2, 3])}, "t", "x", "y").axes[0].get_legend() is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_the_same_values_are_the_same_bytes(tmp_path, kind):
     first, second = (

@@ -55,6 +55,7 @@ def at(image, axes, x, y):
     return image[round(image.shape[0] - 1 - up), round(across)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cell", [(0, 2), (2, 0), (1, 0)])
 def test_a_cell_is_drawn_in_the_row_of_the_actual_and_the_column_of_the_predicted_class(cell, tmp_path):
     figure = matrix_figure(document(cell=cell))
@@ -196,12 +197,14 @@ def test_every_threshold_is_on_the_figures():
     assert iou_figure(document()).get_supxlabel() == footer(document())
 
 
+@pytest.mark.heavy
 def test_strange_class_names_are_drawn_as_they_are(tmp_path):
     names = ("$\\frac{1", "two\nlines " * 20, "犬")
     for figure in (matrix_figure(document(names)), top_figure(document(names)), iou_figure(document(names))):
         assert charts.save(tmp_path / "f.png", figure).stat().st_size > 1000
 
 
+@pytest.mark.heavy
 def test_a_run_draws_its_matrix_and_the_worst_of_its_cells(tmp_path):
     data = dataset(images=10, seed=1)
     run = md.confusion(Random(data), data, score=0.1, out=tmp_path / "run")

@@ -259,6 +259,7 @@ def test_settings_and_hashes_are_told(checked, page):
     assert checked.document["data"]["fingerprint"] in footer
 
 
+@pytest.mark.heavy
 def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeypatch):
     from page_parts import Page
 

@@ -174,7 +174,7 @@ ONNX = {
     "YOLOX: threshold of one half": (YOLOX + ",score=0.5", "threshold"),
     "YOLOX: cap of two": (YOLOX + ",max=2", "cap"),
     "YOLOX: no suppression": (YOLOX + ",nms=1", "suppression"),
-    "YOLOX: suppression at .1": (YOLOX + ",nms=0.05", "suppression"),
+    "YOLOX: suppression at .05": (YOLOX + ",nms=0.05", "suppression"),
     "FastestDet: RGB for BGR": (FASTESTDET.replace("bgr", "rgb"), "channels"),
     "FastestDet: 0..255 for 0..1": (FASTESTDET.replace("scale=1/255", "scale=1"), "normalisation"),
     "FastestDet: ImageNet's mean and deviation": (

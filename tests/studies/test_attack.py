@@ -33,6 +33,7 @@ def attacked(tmp_path_factory):
     return md.attack(Tiles(), data(8), out=tmp_path_factory.mktemp("attack") / "run", ladder=6, **QUICK)
 
 
+@pytest.mark.heavy
 def test_success_is_what_a_second_look_at_the_saved_images_says(attacked):
     """The detector is asked again about each PNG, and objects are counted pair by pair."""
     images = {sample.id: sample for sample in attacked.data}
@@ -128,7 +129,7 @@ def test_a_sound_detector_breaks_no_rung(attacked):
     assert "robust" not in json.dumps(attacked.document).lower()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("detector", [Quantised(), Detached()], ids=["quantised input", "detached branch"])
 @pytest.mark.parametrize("random_start", [False, True])
 def test_masked_gradients_are_called_out(detector, random_start, tmp_path):
@@ -142,6 +143,7 @@ def test_masked_gradients_are_called_out(detector, random_start, tmp_path):
     assert "robust" not in json.dumps(run.document).lower()
 
 
+@pytest.mark.heavy
 def test_a_borrowed_gradient_that_does_better_gives_the_mask_away(tmp_path):
     """ε = 64 alone would also do it: only the transfer is looked at here."""
     how = QUICK | {"transfer": f"{TOYS}:Tiles"}
@@ -153,6 +155,7 @@ def test_a_borrowed_gradient_that_does_better_gives_the_mask_away(tmp_path):
     assert sound.document["ladder"]["rungs"][-1]["holds"]
 
 
+@pytest.mark.heavy
 def test_too_few_steps_are_called_out(tmp_path):
     run = md.attack(
         Tiles(), data(8), out=tmp_path / "run", ladder=8, **QUICK | {"steps": 8, "alpha": 1.25, "random_start": False}
@@ -169,6 +172,7 @@ def test_without_a_ladder_nothing_is_said_of_strength(tmp_path):
     assert "lower bounds" in run.sentences[0]
 
 
+@pytest.mark.heavy
 def test_restarts_lose_at_least_as_much(attacked, tmp_path):
     more = md.attack(Tiles(), data(8), out=tmp_path / "run", ladder=0, **QUICK | {"restarts": 3})
     for loss in ("cls", "loc"):
@@ -192,6 +196,7 @@ def test_a_black_box_is_refused_with_what_to_do_and_attacked_by_transfer(tmp_pat
     assert same["attacks"]["cls"]["lost"] == document["attacks"]["cls"]["lost"]
 
 
+@pytest.mark.heavy
 def test_interrupted_it_goes_on_with_the_same_rows(attacked, tmp_path):
     """Stopped by a budget in the middle of images' steps."""
     out = tmp_path / "run"
@@ -205,6 +210,7 @@ def test_interrupted_it_goes_on_with_the_same_rows(attacked, tmp_path):
     assert whole.rows().equals(attacked.rows())
 
 
+@pytest.mark.heavy
 def test_workers_attack_the_same(tmp_path):
     """Both detectors of a transfer attack are made anew in every worker."""
     export_coco(data(3), tmp_path / "data")
@@ -214,6 +220,7 @@ def test_workers_attack_the_same(tmp_path):
     assert runs[0].rows().equals(runs[1].rows())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["inside", "outside", "outside:6", "patch:10x12"])
 def test_nothing_changes_where_it_may_not(where, tmp_path):
     run = md.attack(Tiles(), data(3), out=tmp_path / "run", ladder=0, where=where, distances=(), **QUICK)
@@ -299,6 +306,7 @@ def test_nothing_to_attack_is_refused_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_no_change_changes_nothing(tmp_path):
     """With ε = 0 the run is its own reference: every ablation is the vanilla one, on a detector of the zoo."""
     run = md.attack("zoo:ssd", "rooms:val", limit=3, out=tmp_path / "run", eps=0, steps=1, alpha=1, ladder=0)

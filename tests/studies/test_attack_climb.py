@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from attack_toys import SIDE, Tiles, data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Truth
@@ -37,7 +37,6 @@ def drive(steps, detector):
     seed=st.integers(0, 2**16),
     masked=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
 def test_whatever_is_reached_is_within_eps_and_valid_after_rounding(eps, seed, masked):
     rng = np.random.default_rng(seed)
     clean = rng.integers(0, 256, (7, 9, 3), dtype=np.uint8)

@@ -166,6 +166,7 @@ def lost(row):
     return row["right"] and not row["found"]
 
 
+@pytest.mark.heavy
 def test_objects_are_counted_on_images_that_every_attack_is_done_with(made):
     document, clean = made.document, pick(made, "object", "clean")
     assert document["images"] == len(made.done) == IMAGES - 1

@@ -49,6 +49,7 @@ def expected(run, policy, mode, threshold=0.5, score=0.1):
     return naive.matrix(truth, detections, owner, mode, [row["background"] for row in kept], vectors)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", ["paper", "greedy"])
 @pytest.mark.parametrize("mode", ["hard", "soft", "reported"])
 def test_the_document_is_the_naive_matrix_of_the_rows(made, policy, mode):
@@ -63,6 +64,7 @@ def test_the_document_is_the_naive_matrix_of_the_rows(made, policy, mode):
         assert told[labels[a], labels[b]] == pytest.approx(histograms[a, b].tolist(), abs=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", ["paper", "greedy", "optimal"])
 def test_nothing_is_lost_or_counted_twice(made, policy):
     run = confused(made, policy=policy)
@@ -118,6 +120,7 @@ def test_swapped_labels_are_found_in_their_cell():
     assert document["notes"] == [], "nothing sank into the background, nothing was left out"
 
 
+@pytest.mark.heavy
 def test_recall_goes_step_by_step_from_that_of_ap_to_that_of_the_matrix(made):
     run = confused(made, score=0.3)
     steps = run.document["recall_steps"]
@@ -238,6 +241,7 @@ def test_every_key_of_the_document_is_explained(made):
     assert set(document["recall_steps"][0]) <= named
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["run", "directory", "results"])
 def test_stored_predictions_give_the_matrix_of_their_detector(kind, tmp_path):
     data = "rooms:val,count=12"

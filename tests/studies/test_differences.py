@@ -83,6 +83,7 @@ def positions(run):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("other", ["frail", "fewer"])
 def test_scans_differ_as_their_positions_do_on_the_pairs_that_both_have(scans, other):
     document, found = compared(scans["sound"], scans[other])
@@ -125,6 +126,7 @@ def test_scans_differ_as_their_positions_do_on_the_pairs_that_both_have(scans, o
     assert not md.check(document, "affected[0.5] falls")[0].failed
 
 
+@pytest.mark.heavy
 def test_scans_by_other_rules_are_not_paired(scans):
     document = md.compare(scans["sound"], scans["strict"]).document
     assert (document["paired"], document["differences"]) == (False, [])
@@ -141,6 +143,7 @@ def campaigns(tmp_path_factory):
     ]
 
 
+@pytest.mark.heavy
 def test_campaigns_differ_as_their_rows_do_on_the_backgrounds_that_both_have(campaigns):
     _, found = compared(*campaigns)
     rows = [run.rows().to_pylist() for run in campaigns]
@@ -218,6 +221,7 @@ def precision(table, images, condition, weights):
     return ap50(truths, [(c, r["label"], r["box"], r["score"]) for c in copies for r in own[c[0], "detection"]])
 
 
+@pytest.mark.heavy
 def test_the_fall_under_attack_is_that_of_the_same_images_drawn_again(attacks):
     table = attacks[0].rows().to_pylist()
     images = list(dict.fromkeys(row["image"] for row in table))
@@ -263,6 +267,7 @@ def verified(answers, folder, **settings):
     return md.verify(Told(answers), parts(), cache=False, out=folder, context=False, **settings)
 
 
+@pytest.mark.heavy
 def test_verifications_differ_as_their_parts_do_on_the_images_that_both_have(tmp_path):
     every = [(BOXES, [0.9, 0.8, 0.7], [0, 1, 2])] * 4
     some = [(BOXES[:2], [0.9, 0.8], [0, 1]), (BOXES[2:], [0.7], [2]), ((), (), ()), (BOXES[:1], [0.9], [0])]
@@ -328,6 +333,7 @@ def failing(run):
     return bad, judged, extras
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", ["scans", "campaigns", "attacks", "explained"])
 def test_failures_are_fixed_new_or_common(which, request, tmp_path):
     if which == "explained":
@@ -365,6 +371,7 @@ def told(extras, limit, out):
     return md.score(found, from_pairs(pairs, ["cup"]), limit=limit, out=out / "score")
 
 
+@pytest.mark.heavy
 def test_extra_detections_are_fixed_new_common_or_unknown(tmp_path):
     """Those that overlap are one; of an image that the other run did not look at nothing is known."""
     here, there = [30, 30, 50, 50], [31, 31, 51, 51]

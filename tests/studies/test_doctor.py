@@ -61,7 +61,7 @@ def check(found, kind, word):
         assert low <= finding["after"] - finding["before"] <= high
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OFTEN)
 def test_a_planted_mistake_is_named_first(right, rooms, name):
     kind, word, how = SQUARE[name]
@@ -103,6 +103,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [n if i % 2 == 0 else pytest.param(n, marks=pytest.mark.heavy) for i, n in enumerate(OPTIONS)]
 )
@@ -136,6 +137,7 @@ def test_a_graph_with_the_right_options_gives_no_finding(tmp_path, graph):
     assert document["failed"] == 0, "an output that cannot be read in some way is no failure of the detector"
 
 
+@pytest.mark.heavy
 def test_two_mistakes_at_once_are_both_named(right, rooms):
     def wrong(b, s, n, w, h):
         return np.c_[b[:, :2], b[:, 2:] - b[:, :2]], s, n + 1
@@ -185,6 +187,7 @@ class Constant(Silent):
         return [([[5, 5, 60, 60], [20, 20, 90, 70]], [0.9, 0.4], [0, 1]) for _ in images]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("detector", "kind", "word"), [(Silent(), "silent", "nothing"), (Constant(), "constant", "same")]
 )
@@ -215,6 +218,7 @@ def test_the_document_is_a_function_of_the_run_directory_and_work_is_not_repeate
     assert again.replay(case, detector)["reproduced"]
 
 
+@pytest.mark.heavy
 def test_a_budget_ends_it_and_a_larger_one_goes_on(right, rooms, tmp_path):
     detector = Wrong(right, **SQUARE["y before x"][2])
     short = md.doctor(detector, rooms, images=12, out=tmp_path / "run", queries=20)
@@ -257,7 +261,7 @@ class Changed:
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "kinds"),
     [
@@ -368,6 +372,7 @@ def test_what_is_said_is_taken_down_as_it_is():
     assert (said.scores[0], said.labels[0]) == (-3, 77)
 
 
+@pytest.mark.heavy
 def test_the_gate(run, tmp_path):
     (tmp_path / "wrong.py").write_text(
         "import misdetect as md, numpy as np\nMODEL = md.load_detector('zoo:yolox')\n"

@@ -98,6 +98,7 @@ def test_a_gain_within_the_margin_is_no_finding():
     assert "boxes" not in {each["kind"] for each in found}
 
 
+@pytest.mark.heavy
 def test_an_image_that_fails_is_left_out_and_one_that_always_fails_is_said():
     data = pictures()
     names = [sample.id for sample in data]
@@ -133,6 +134,7 @@ def test_where_no_change_helps_its_ap_is_told_and_what_else_is_odd():
     assert first["before"] == first["after"] == pytest.approx(POOLED)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("margin", "kinds"), [(0.05, ["boxes", "suppression"]), (0.2, ["boxes"])])
 def test_the_largest_gain_comes_first_and_suppression_must_gain_three_times_the_margin(margin, kinds):
     """Each object three times, all as sure: of the first n detections a third is right, so that nearly two thirds of

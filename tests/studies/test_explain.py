@@ -24,6 +24,7 @@ from misdetect.studies.explain.regions import average_precision, curve
 from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("miss", ["any", "exclusive"])
 @pytest.mark.parametrize("inside", [True, False])
 def test_everything_is_counted_once_and_sums_agree(tmp_path, miss, inside):

@@ -54,6 +54,7 @@ def test_the_document_the_resumed_run_and_the_pictures(command, tmp_path):
     assert f"{document['mechanisms']['calibration']} suppressed" in out
 
 
+@pytest.mark.heavy
 def test_a_black_box_gets_less_and_says_so(command, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text(

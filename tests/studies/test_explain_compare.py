@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from explain_runs import fates, write
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -42,7 +42,6 @@ def test_shared_misses_are_those_a_plain_loop_counts(judged):
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-@settings(max_examples=30)
 def test_p_is_that_of_the_exact_test(only_first, only_second):
     from misdetect.studies.explain.compare import mcnemar
 

@@ -87,6 +87,7 @@ def ends(hit, among, group, repeats=1000):
     return np.quantile(rates, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
 
 
+@pytest.mark.heavy
 def test_intervals_are_those_of_drawing_images_again(run):
     found, images = run.document["intervals"], [r["image"] for r in run.object]
     assert found["confidence"] == CONFIDENCE
@@ -264,6 +265,7 @@ def coco(run, mechanism):
     return {"images": sizes, "categories": categories, "annotations": truth}, results
 
 
+@pytest.mark.heavy
 def test_potential_is_what_the_reference_program_finds_after_the_fix(run):
     found = run.document["potential"]
     assert set(found) == {"none", *run.names, "all"}

@@ -39,7 +39,7 @@ def explained(data, faults, folder):
     return box, rows, run.document
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("faults", [*((fault,) for fault in FAULTS), MIXED], ids=[*(f.name for f in FAULTS), "mixed"])
 def test_each_planted_fault_is_named(rooms, faults, tmp_path):
     box, rows, document = explained(rooms, faults, tmp_path)
@@ -72,6 +72,7 @@ def test_a_perfect_detector_misses_nothing(rooms, tmp_path):
     assert sum(document["mechanisms"].values()) == sum(document["tide"].values()) == 0
 
 
+@pytest.mark.heavy
 def test_a_planted_slice_comes_first(rooms, tmp_path):
     common = Counter(r["label"] for r in explained(rooms, (), tmp_path)[1].values()).most_common(1)[0][0]
     _, _, document = explained(rooms, (Sink(classes=(common,)), OtherClass(rate=0.1)), tmp_path / "again")
@@ -82,7 +83,7 @@ def test_a_planted_slice_comes_first(rooms, tmp_path):
     assert first["rate"] > 0.9
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", [VanishNear(distance=40), MoveNear(distance=40), RenameNear(distance=40)])
 def test_faults_that_wait_for_a_pasted_neighbour_are_named_too(rooms, fault):
     box = GlassBox(rooms, [fault])

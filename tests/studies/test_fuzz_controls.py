@@ -40,6 +40,7 @@ def changes(run):
     return [change for row in Campaign.of(run.directory).asked for change in row["changes"]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_what_only_an_object_makes_is_cleared_by_four_patches(rooms, pool, strategy):
     run = fuzz(rooms, pool, GlassBox(rooms, [VanishNear(distance=12)]), strategy=strategy, reach=3)
@@ -52,6 +53,7 @@ def test_what_only_an_object_makes_is_cleared_by_four_patches(rooms, pool, strat
     assert {row["queries"] for row in rows} == {1 + 4}, "the insertion and its patches"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
 def test_the_posterior_holds_the_rate_at_which_any_patch_makes_it(rooms, pool, rate):
     """The first patch of each failure is asked whatever comes of it: together they tell the rate. Of the failures'
@@ -69,6 +71,7 @@ def test_the_posterior_holds_the_rate_at_which_any_patch_makes_it(rooms, pool, r
     assert run.document["by_control"]["shared"] > 0
 
 
+@pytest.mark.heavy
 def test_more_certainty_asks_more_patches_and_clears_fewer(rooms, pool):
     shaky = Shaky(rooms, 0.2)
     loose, strict = (
@@ -96,6 +99,7 @@ def test_patches_are_the_same_for_any_number_of_workers_and_batch(pool, tmp_path
     assert one == run("two", asking=Asking(8, cached=False), make_detector=make_blots, workers=2)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_where_low_scores_are_hidden_nothing_is_called_attributable(rooms, pool, strategy):
     """The same detector shows some failures to be flicker; behind a threshold of its own all look firm."""
@@ -138,7 +142,7 @@ def test_a_detector_is_left_alone_that_shows_enough_or_reports_less_than_what_co
     assert showing_faint(detector, FuzzSettings(strategy="guided").faint) == (detector, None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["random", "guided", "adaptive"])
 @pytest.mark.parametrize("queries", [40, pytest.param(150, marks=pytest.mark.heavy)])
 def test_a_budget_is_spent(rooms, pool, tmp_path, strategy, queries):
@@ -151,6 +155,7 @@ def test_a_budget_is_spent(rooms, pool, tmp_path, strategy, queries):
         assert run.document["finished"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["guided", "adaptive"])
 def test_a_larger_budget_reaches_new_backgrounds(rooms, tmp_path, strategy):
     some = {"strategy": strategy, "reach": 2, "cache": False, "out": tmp_path / "run"}
@@ -167,6 +172,7 @@ def test_a_larger_budget_reaches_new_backgrounds(rooms, tmp_path, strategy):
     assert len(twice) == 5
 
 
+@pytest.mark.heavy
 def test_progress_counts_queries_against_the_budget(rooms, pool, tmp_path):
     seen = []
     run = fuzz(rooms, pool, BlotDetector(), strategy="guided", progress=lambda *told: seen.append(told))

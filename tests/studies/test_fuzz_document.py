@@ -30,7 +30,10 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["nervous", "blots", "adaptive", "flicker"])
+@pytest.fixture(
+    scope="module",
+    params=["nervous", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("blots", "adaptive", "flicker"))],
+)
 def run(request, tmp_path_factory):
     """Campaigns with all phases and every kind of change: a planted one, one whose failures are often the control's
     too, one that learns, and one that counts flicker and leaves out what is not natural."""

@@ -38,6 +38,7 @@ def listing(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_only_the_run_can_tell_leaves_neither_a_run_nor_a_count(tmp_path, workers):
     with pytest.raises(NothingToTest, match="no detections of score 1"):
@@ -97,6 +98,7 @@ def test_a_run_that_another_began_in_the_meantime_is_not_touched(tmp_path, monke
     held[0].close()
 
 
+@pytest.mark.heavy
 def test_a_running_campaign_survives_others_that_are_refused(tmp_path):
     detector, out, done = Held(), tmp_path / "run", []
     first = threading.Thread(target=lambda: done.append(md.fuzz(detector, ROOMS, out=out, **SOME)))

@@ -1,7 +1,7 @@
 """Relocation and shrinking obey their definitions, whatever fails."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.studies.fuzz.rows import Insertion
@@ -26,7 +26,6 @@ SHORT = 50 / 6  # a sixth of the diagonal
 
 
 @given(place, place, place, place, st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
-@settings(max_examples=200, deadline=None)
 def test_relocation_stays_on_the_way_and_ends_where_it_fails(x, y, gx, gy, seed, share):
     start = Insertion(0, 0, (x, y), (30, 40))
     generator = np.random.default_rng(seed)
@@ -71,7 +70,6 @@ def test_a_barrier_is_approached_to_within_a_sixth_of_the_diagonal():
 
 
 @given(st.integers(30, 90), st.integers(30, 90), st.floats(0.05, 1.0), st.floats(0.05, 1.0))
-@settings(max_examples=150, deadline=None)
 def test_shrinking_finds_the_least_edit_up_to_its_steps(width, height, least_size, least_opacity):
     start = Insertion(0, 0, (50, 60), (width, height))
 

@@ -164,6 +164,7 @@ def test_one_change_on_an_image_with_four_objects(lost, new, change):
     assert (verdict.changes[0].type, found["object"], found["effect"], found["harm"]) == change
 
 
+@pytest.mark.heavy
 def test_without_truth_nothing_is_judged(tmp_path):
     """Photos without annotations: all can be tested, nothing can be called harmful."""
     folder = tmp_path / "photos"

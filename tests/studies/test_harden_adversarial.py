@@ -84,6 +84,7 @@ def test_half_precision_attacks_as_well():
     assert (after > 2 * before).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["pgd", "mtd", "cwat"])
 def test_nothing_is_computed_to_fill_up_a_batch(how):
     """Three images of two sizes, where the detector is used to eight of one."""

@@ -42,6 +42,7 @@ def differing(one, other):
     return {name for name in one if not torch.equal(one[name], other[name])}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["ssd", "retinanet", "yolox", "deformable-detr"])
 def test_the_classifiers_backbone_and_nothing_else_reaches_the_detector(family, tmp_path):
     pretrained = detector(family)
@@ -56,6 +57,7 @@ def test_the_classifiers_backbone_and_nothing_else_reaches_the_detector(family, 
     assert parts == own.keys()
 
 
+@pytest.mark.heavy
 def test_where_it_starts_from(tmp_path):
     """Four steps do not lead far from the detector's own backbone, and not to it from anywhere else."""
     before, distance = state(backbone_of(detector())), {}
@@ -68,6 +70,7 @@ def test_where_it_starts_from(tmp_path):
     assert 0 < 10 * distance["detector"] < distance["nothing"]
 
 
+@pytest.mark.heavy
 def test_stopped_and_resumed_it_ends_the_same(tmp_path):
     whole, resumed = detector(), detector()
     adversarial_backbone(whole, DATA, tmp_path / "whole", **FEW)

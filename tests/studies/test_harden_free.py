@@ -71,7 +71,7 @@ def by_hand(detector, batches, recipe, replays, alpha, clean):
     return seen, weights(detector)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("family", "alpha"), [*((family, None) for family in FAMILIES), ("yolox", 3.0)])
 def test_it_takes_the_steps_of_a_loop_written_by_hand(tmp_path: Path, family: str, alpha: float | None) -> None:
     """The signs of tiny slopes may differ between two computations, and Adam's first steps with them: few do."""
@@ -99,6 +99,7 @@ def of_several_sizes() -> DatasetBatches:
     return DatasetBatches(load_data(pairs, names=data.names), data.names)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_where_nothing_is_learnt_the_loss_rises_within_the_ball(tmp_path: Path, family: str) -> None:
     """With a learning rate of 0, in the family's own precision, on images that it has to resize or pad."""
@@ -124,6 +125,7 @@ def test_where_nothing_is_learnt_the_loss_rises_within_the_ball(tmp_path: Path, 
     assert 2.0 < np.abs(ended - started).max() <= 6.0 + 1e-4  # three steps of 2
 
 
+@pytest.mark.heavy
 def test_stopped_after_whole_batches_it_ends_the_same(tmp_path: Path) -> None:
     whole = train(tmp_path / "whole")
     for until in (4, 8):
@@ -131,6 +133,7 @@ def test_stopped_after_whole_batches_it_ends_the_same(tmp_path: Path) -> None:
     assert same(train(tmp_path / "parts"), whole)
 
 
+@pytest.mark.heavy
 def test_killed_amid_replays_it_ends_the_same(tmp_path: Path) -> None:
     class Deadly(Free):
         def __call__(self, detector, images, truths, step):
@@ -157,6 +160,7 @@ def test_saved_amid_replays_it_says_that_it_cannot_go_on(tmp_path: Path) -> None
         train(tmp_path / "parts", free=other)  # what it keeps is not of this training
 
 
+@pytest.mark.heavy
 def test_with_nothing_attacked_it_is_training_on_replays(tmp_path: Path) -> None:
     attacked, clean = train(tmp_path / "attacked"), train(tmp_path / "clean", free=Free(clean=1.0))
     plain = tiny()

@@ -46,6 +46,7 @@ def fates(before: list[dict], after: list[dict], *conditions: str) -> Counter:
     return Counter(unit.fate(RULES.flicker) for unit in found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("before", "after", "fate"),
     [
@@ -63,6 +64,7 @@ def test_the_fate_of_one_object(before: float, after: float, fate: str) -> None:
     assert fates([thing("a", 1, before)], [thing("a", 1, after)]) == {fate: 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("before", "after", "fate"),
     [

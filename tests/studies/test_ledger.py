@@ -15,7 +15,7 @@ DATA = "rooms:val,count=60"
 DETECTORS = {"glassbox": f"glassbox:sink/class=chair,data={DATA}", "yolox": "zoo:yolox"}
 
 
-@pytest.fixture(scope="module", params=DETECTORS)
+@pytest.fixture(scope="module", params=["glassbox", pytest.param("yolox", marks=pytest.mark.heavy)])
 def runs(request, tmp_path_factory):
     """Explain, scan and fuzz of one detector on the same rooms."""
     folder, spec = tmp_path_factory.mktemp("ledger"), DETECTORS[request.param]
@@ -90,7 +90,7 @@ def test_this_object_in_one_query(runs):
     assert any(r["in_scan"] and r["in_fuzz"] for r in found), "some object was in all three"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 def test_replay_is_a_command_that_works(runs):
     row = next(r for r in runs["explain"].ledger().to_pylist() if r["outcome"] == "missed")
     done = subprocess.run(f".venv/bin/{row['replay']}", shell=True, capture_output=True, text=True, timeout=120)

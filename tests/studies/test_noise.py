@@ -57,7 +57,7 @@ def fuzz(folder):
 STUDIES = [detect, explain, explain_outside, scan, scan_adaptive, fuzz]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.__name__)
 def test_rows_depend_neither_on_batches_nor_on_interruptions(study, tmp_path):
     def rows(name, detector=None, batch_size=None):
@@ -74,7 +74,7 @@ def test_rows_depend_neither_on_batches_nor_on_interruptions(study, tmp_path):
     assert rows("resumed", batch_size=4).equals(one)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "study", [explain, scan, pytest.param(fuzz, marks=pytest.mark.heavy)], ids=lambda study: study.__name__
 )

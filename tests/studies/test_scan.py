@@ -188,6 +188,7 @@ def test_transplants_say_what_the_data_says(rooms, pairs):
         assert type(found).of(found.document()) == found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_a_study_is_made_again_from_its_run(rooms, pairs, tmp_path, adaptive):
     """The same cases and the same settings, so that a case can be run again and pictures drawn."""

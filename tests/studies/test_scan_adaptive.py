@@ -49,6 +49,7 @@ def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
     assert np.mean(inside) >= 0.9
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("precision", [pytest.param(3.0, marks=pytest.mark.heavy), 10.0])
 def test_no_rate_is_known_worse_than_promised(precision, pairs, tmp_path):
     """Pairs differ in size and in how much each row of Table I counts; the promise is about all of them together."""
@@ -89,8 +90,14 @@ def test_weights_stand_for_the_whole_grid(pairs, tmp_path):
         rows = run.query("SELECT sum(weight) AS w, count(*) AS n FROM rows WHERE pair = ?", [number]).to_pylist()[0]
         assert rows["w"] == pytest.approx(size)
         assert rows["n"] < size
+
+
+@pytest.mark.heavy
+def test_two_workers_ask_and_find_the_same(pairs, tmp_path):
+    study = adaptive(pairs, 8.0, seed=2)
+    one = scanned(study, TileDetector(), tmp_path / "one").run
     two = scanned(study, TileDetector(), tmp_path / "two", make_detector=make_tiles, workers=2).run
-    assert two.table().equals(run.table())
+    assert two.table().equals(one.table())
 
 
 def test_null_control_is_asked_at_the_same_positions(pairs, tmp_path):

@@ -165,6 +165,7 @@ def test_interference_is_part_of_the_run(tmp_path):
     assert f"{entry['really']} taken for {entry['detected_as']}, decided by {entry['decided_by']}" in shown.get()
 
 
+@pytest.mark.heavy
 def test_cases_that_failed_are_left_out_and_asked_again(tmp_path):
     """Some pictures cannot be asked about, clean ones among them; the pairs stay those that were drawn first."""
     detector = BrokenTiles()

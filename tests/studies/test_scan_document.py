@@ -334,6 +334,7 @@ def test_the_headline_says_what_harms(made):
     assert f"{document['no_occlusion']['0.7']:.1f} % of those where it covers nothing" in second
 
 
+@pytest.mark.heavy
 def test_the_document_needs_neither_data_nor_detector_nor_its_place(tmp_path, monkeypatch):
     rooms = load_data("rooms:val,size=64,count=8")
     pairs = choose_pairs(rooms, 2, candidates(rooms, 0))

@@ -42,6 +42,7 @@ def test_without_a_fault_nothing_is_affected_without_occlusion(rooms, tmp_path):
     assert {row["right"] for row in originals(run)} == {True}
 
 
+@pytest.mark.heavy
 def test_a_planted_radius_and_rate_are_recovered(rooms, tmp_path):
     box, study, run = scanned(rooms, [VanishNear(distance=RADIUS)], tmp_path, trace=True)
     table = document_of(run)
@@ -72,6 +73,7 @@ def test_a_planted_radius_and_rate_are_recovered(rooms, tmp_path):
     ).num_rows
 
 
+@pytest.mark.heavy
 def test_a_planted_renaming_is_called_one(rooms, tmp_path):
     _, _, run = scanned(rooms, [RenameNear(distance=RADIUS, to="cat")], tmp_path)
     table = document_of(run)

@@ -56,6 +56,7 @@ class Reads:
         return Detections([BOX], [0.9 if there else 0.8], [0 if there else 1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("outside", [False, True])
 def test_what_a_detector_reads_is_what_decides(study, tmp_path, inside, outside):
@@ -136,6 +137,7 @@ def test_only_what_can_be_seen_of_an_object_is_kept_when_the_inside_goes(study):
     assert visible_mask(pair, Wrong(0, 18, 9, BOX, "cat", 0.9, row, "chair")).tolist() == expected
 
 
+@pytest.mark.heavy
 def test_what_was_taken_apart_is_found_beside_the_rows(study, tmp_path):
     detector, asking = TileDetector(), Asking(cached=False)
     run = scanned(study, detector, tmp_path / "run").run

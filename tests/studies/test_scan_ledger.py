@@ -13,6 +13,7 @@ def run(request, tmp_path_factory):
     return random_run(tmp_path_factory.mktemp("made") / "run", 5, **request.param)
 
 
+@pytest.mark.sampled(1)
 def test_the_ledger_has_every_original_and_every_extra(run):
     rows = run.table().to_pylist()
     at = {(row["pair"], row["x"], row["y"]): row for row in rows if row["condition"] == "null"}

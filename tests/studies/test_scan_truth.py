@@ -88,6 +88,7 @@ def naive_meaning(change, was, now, covered):
     return effect, "improvement" if now and not was else "harmful" if was and not now else "harmless"
 
 
+@pytest.mark.heavy
 def test_originals_are_matched_with_the_annotations_once(scan):
     study, rows = scan
     for row in rows:

@@ -58,6 +58,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("settings", [{}, {"tide_cap": 3, "max_detections": 2, "tide_classes": "with-truth"}])
 def test_the_document_is_that_of_the_metrics_though_it_comes_from_rows(tmp_path, name, settings):
@@ -92,6 +93,7 @@ def test_what_images_are_called_changes_no_number_even_where_it_is_nothing(tmp_p
     assert found[0][1]["detections"] > 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 def test_masks_come_back_from_the_rows(tmp_path, kind):
     truth, records = cocoapi100(kind)

@@ -62,6 +62,7 @@ def test_the_interval_is_that_of_images_scored_again_one_by_one(runs, tmp_path):
     assert found["AP50"]["interval"] == pytest.approx(np.quantile(lost, [0.05, 0.95]).tolist())
 
 
+@pytest.mark.heavy
 def test_the_other_way_round_it_rises(runs):
     (there,) = md.compare(runs["right"], runs["sink"]).document["differences"]
     (back,) = md.compare(runs["sink"], runs["right"]).document["differences"]
@@ -69,6 +70,7 @@ def test_the_other_way_round_it_rises(runs):
     assert back["AP"]["interval"] == pytest.approx([-end for end in reversed(there["AP"]["interval"])])
 
 
+@pytest.mark.heavy
 def test_fewer_images_are_compared_with_the_same_ones(runs, tmp_path):
     """As if the other run had seen no more either; in another order of images too."""
     document = md.compare(runs["right"], runs["few"], seed=2).document

@@ -27,7 +27,7 @@ def bikes():
     return load_data("bikes:val,count=8")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("cause", "fault"), PLANTED.items(), ids=PLANTED)
 def test_each_planted_cause_is_named(bikes, cause, fault):
     box = GlassBox(bikes, [fault])
@@ -46,6 +46,7 @@ def test_each_planted_cause_is_named(bikes, cause, fault):
     assert run.document["edits"]["moved"]["present_lost"] < 0.05, "the glass box follows what moves"
 
 
+@pytest.mark.heavy
 def test_several_causes_at_once(bikes):
     faults = [
         HallucinateContext(classes=("lock", "bell")),
@@ -61,6 +62,7 @@ def test_several_causes_at_once(bikes):
     assert [row["cause"] for row in rows] == [expected[row["label"]] for row in rows]
 
 
+@pytest.mark.heavy
 def test_a_planted_rate_lies_in_its_interval():
     data = load_data("bikes:val,count=40")
     for rate in (0.1, 0.4):

@@ -128,6 +128,7 @@ def test_nothing_better_leaves_the_detector_as_it_was(tmp_path: Path) -> None:
     assert same(weights(detector), weights(untouched))
 
 
+@pytest.mark.heavy
 def test_a_killed_training_is_judged_as_one_that_was_not(tmp_path: Path) -> None:
     whole, resumed = Colourist(), Colourist()
     _guarded(tmp_path / "whole", whole, floor=0.4).run(save_every=100)

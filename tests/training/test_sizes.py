@@ -46,6 +46,7 @@ def moved(truth: Truth, size: tuple[int, int]) -> Truth:
     return replace(truth, boxes=np.stack([width - x1, height - y1, width - x0, height - y0], 1), masks=None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_trained_detectors_know_where_boxes_lie_in_images_of_several_sizes(family: str) -> None:
     detector = load_detector(f"zoo:{family}")
@@ -78,11 +79,13 @@ def test_torchvision_learns_from_images_of_several_sizes(family: str) -> None:
     assert learns(detector, *of_several_sizes(3, ((64, 64), (37, 90), (80, 50))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FIXED])
 def test_the_detr_family_learns_from_images_of_several_sizes(kind: str) -> None:
     assert learns(wrap_hf(build(kind), size="native"), *of_several_sizes(CLASSES, ((64, 64), (37, 90), (80, 50))))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", FIXED)
 def test_those_that_take_one_size_resize_or_say_so(kind: str) -> None:
     assert kind in TWO_STAGE

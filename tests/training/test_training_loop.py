@@ -31,6 +31,7 @@ def test_three_steps_and_three_more_end_where_six_steps_end(tmp_path: Path) -> N
     assert same(weights(whole), weights(resumed))
 
 
+@pytest.mark.heavy
 def test_so_do_kernels_that_are_laid_out_channels_last(tmp_path: Path) -> None:
     """A checkpoint is row by row; the optimiser's memory of a kernel has to come back in the kernel's own layout."""
 
@@ -197,6 +198,7 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_a_backbone_can_learn_more_slowly_and_resume(tmp_path: Path) -> None:
     # Adam's first step is the learning rate itself, whatever the slope
     recipe = replace(RECIPE, weight_decay=0.0, backbone_rate=0.25)

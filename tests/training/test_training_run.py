@@ -82,6 +82,7 @@ def test_the_curve_of_the_zoo_has_a_point_per_check_and_one_at_the_end(tmp_path:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("until", [3, 4, 5, 6, 12])
 def test_stopping_leaves_no_trace_in_the_rows(tmp_path: Path, until: int) -> None:
     whole = trained(tmp_path / "whole")
@@ -171,6 +172,7 @@ def test_a_training_that_has_only_begun_is_read_too(tmp_path: Path) -> None:
     assert "0 of 5 cases done" in repr(opened)
 
 
+@pytest.mark.heavy
 def test_the_command_line_shows_it(tmp_path: Path) -> None:
     trained(tmp_path / "run")
     command = [sys.executable, "-m", "misdetect", "show", str(tmp_path / "run")]

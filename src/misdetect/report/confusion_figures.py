@@ -124,7 +124,7 @@ def matrix(
     axes: Axes, names: Sequence[str], values: Floats, tone: Floats, title: str, marked: Bools | None = None
 ) -> None:
     """One matrix ``[N + 1, N + 2]``: text from ``values``, colour from ``tone`` in 0..1; NaN is no cell."""
-    n = len(names)
+    n = len(names)  # its limits are stated: with add_patch, each cell would measure itself
     rows = [*map(readable, names), "background"]
     columns = [*rows, "missed"]
     for row in range(n + 1):
@@ -134,10 +134,10 @@ def matrix(
             x = column + (0.35 if column == n + 1 else 0)  # missed objects are in no cell of the matrix
             right = row == column
             paint = (_RIGHT if right else _WRONG)(float(np.sqrt(tone[row, column])))
-            axes.add_patch(Rectangle((x - 0.5, row - 0.5), 1, 1, facecolor=paint, edgecolor="#dddddd", linewidth=0.6))
+            axes.add_artist(Rectangle((x - 0.5, row - 0.5), 1, 1, facecolor=paint, edgecolor="#dddddd", linewidth=0.6))
             if marked is not None and column <= n and marked[row, column]:
                 corner = [(x + 0.5, row - 0.5), (x + 0.2, row - 0.5), (x + 0.5, row - 0.2)]
-                axes.add_patch(Polygon(corner, facecolor="#333333"))
+                axes.add_artist(Polygon(corner, facecolor="#333333"))
             if text := _number(values[row, column]):
                 ink = "white" if tone[row, column] > 0.45 else "#1a1a1a"
                 axes.text(x, row, text, ha="center", va="center", fontsize=7.5, color=ink)

@@ -63,6 +63,7 @@ def test_boxes_scores_and_names_are_those_in_the_picture(make: Make, cloud: Clou
     assert found.boxes[0].tolist() == [0, 0, 40, 60]  # the corner, whose zeros Google does not write
 
 
+@pytest.mark.sampled(2)
 @ALL
 def test_many_pictures_come_back_in_order_at_any_size(make: Make, cloud: Cloud) -> None:
     detector = make(cloud, ",concurrency=3")
@@ -207,6 +208,7 @@ def test_what_a_service_would_refuse_is_not_sent(
     assert detector.budget.spent["queries"] == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "side", "limit"), [("rekognition", 1400, "5"), ("azure 3.2", 1300, "4"), ("google", 1700, "10")]
 )

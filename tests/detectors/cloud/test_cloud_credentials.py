@@ -229,7 +229,7 @@ ECHOES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.parametrize("status", [200, 400, 403, 500])
 def test_a_service_that_repeats_the_key_does_not_put_it_into_messages(

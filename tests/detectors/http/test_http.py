@@ -45,6 +45,7 @@ def test_answers_keep_the_order_of_the_images_and_the_bound_on_concurrency(serve
     assert detector.detect([]) == []
 
 
+@pytest.mark.heavy
 def test_threads_share_one_bound_and_get_their_own_answers(server: Server, make: Make) -> None:
     together = threading.Barrier(4)
 

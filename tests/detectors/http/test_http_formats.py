@@ -15,7 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.detections import Detections
@@ -246,7 +246,6 @@ def test_unknown_labels_can_be_dropped(make: Make) -> None:
     assert "'unicorn' is none of the 3 names" in str(read(make(""), {"detections": hits}))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(*[st.floats(0, 0.5)] * 2, *[st.floats(0.01, 0.5)] * 2, st.floats(0, 1), st.integers(0, 2)), max_size=6
@@ -276,7 +275,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(JSON)
 def test_any_json_is_detections_or_a_plain_refusal(document: Any) -> None:
     for wrapped in (document, {"detections": document}, {"outputs": document}, {"predictions": document}):

@@ -107,6 +107,8 @@ _EDITS: dict[str, tuple[str, str, str]] = {
 }
 assert _EDITS.keys() == EDITS.keys()
 _TUNING = ("half", "double", "mirror")
+_LEAST_TUNED = 0.3
+"""Overlap from which on suppression is a choice; a detector that lets boxes overlap less is wired wrong."""
 
 
 def changes_for(bench: Bench, square: bool) -> list[Change]:
@@ -222,9 +224,8 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
 def _of_limits(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
     nms, score, most = settings["nms"], settings["score"], settings["max"]
     if nms < 0.5:
-        yield change(
-            "suppression", f"non-maximum suppression at {nms:g} removes neighbours", ("nms", "0.65"), tunes=True
-        )
+        text = f"non-maximum suppression at {nms:g} removes neighbours"
+        yield change("suppression", text, ("nms", "0.65"), tunes=nms >= _LEAST_TUNED)
     if nms >= 0.9:
         yield change("suppression", "non-maximum suppression is missing", ("nms", "0.6"), tunes=True)
     if settings["agnostic"]:

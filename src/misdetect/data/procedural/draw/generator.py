@@ -4,10 +4,9 @@ The splits have streams of their own, so no image of one is ever in another. A s
 address, not its pixels; the last few images are remembered, so that reading truth and pixels draws a scene once.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -55,34 +54,18 @@ class Kind:
     size: int
 
 
+@dataclass(frozen=True)
 class Generator:
     """Makes the samples of one split, seed and size of a ``Kind``."""
 
-    def __init__(self, kind: Kind, split: str, seed: int, size: int) -> None:
-        self.kind, self.split, self.seed, self.size = kind, split, seed, size
-        self._recent: OrderedDict[int, Made] = OrderedDict()
-        self._lock = Lock()
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"kind": self.kind, "split": self.split, "seed": self.seed, "size": self.size}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    kind: Kind
+    split: str
+    seed: int
+    size: int
 
     def made(self, index: int) -> Made:
         """Image ``index`` with its annotation, drawn now or remembered."""
-        with self._lock:
-            if index in self._recent:
-                self._recent.move_to_end(index)
-                return self._recent[index]
-        dice = Dice.seeded(self.kind.stream, SPLITS[self.split][0], self.seed, index)
-        made = self.kind.make(dice, self.size, index * _IDS)
-        made.image.flags.writeable = False
-        with self._lock:
-            self._recent[index] = made
-            while len(self._recent) > _REMEMBERED:
-                self._recent.popitem(last=False)
-        return made
+        return remembered(self, index)
 
     def key(self, index: int) -> str:
         """Hash of the image's address, which decides its content."""
@@ -119,6 +102,16 @@ class Drawn:
         """The same scene, drawn with sides ``factor`` times as long."""
         own = self.generator
         return Generator(own.kind, own.split, own.seed, own.size * factor).sample(self.index)
+
+
+@lru_cache(_REMEMBERED)
+def remembered(generator: Generator, index: int) -> Made:
+    """Image ``index`` of ``generator``, whoever asks: each study opens the data anew, and figures ask for it again."""
+    kind = generator.kind
+    dice = Dice.seeded(kind.stream, SPLITS[generator.split][0], generator.seed, index)
+    made = kind.make(dice, generator.size, index * _IDS)
+    made.image.flags.writeable = False
+    return made
 
 
 def load(kind: Kind, spec: Spec) -> Dataset:
