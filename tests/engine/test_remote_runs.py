@@ -286,9 +286,9 @@ def test_what_a_run_names_is_not_read_unless_it_was_opened_here(store, photos, m
     assert len(md.open(OUT).data) == 3, "where it was made it is known"
     assert md.open(OUT).replay(case)["reproduced"]
     machine("machine-2")
-    with pytest.raises(BadSpec, match=rf"{spec}, and memory://bucket/data/.* was never opened on this machine"):
+    with pytest.raises(BadSpec, match=f"{spec}, and memory://bucket/data/.* was never opened on this machine"):
         md.open(OUT).data  # noqa: B018
-    with pytest.raises(BadSpec, match="would be read from memory://bucket/data/.*, with your credentials: .* --trust"):
+    with pytest.raises(BadSpec, match=r"would be read from memory://bucket/data/.*, with your credentials: .* --trust"):
         md.open(OUT).replay(case)
     assert not any(mirror.mirrors().rglob("instances.json"))
     assert md.open(OUT).replay(case, trust=True)["reproduced"]

@@ -21,7 +21,7 @@ from misdetect.data.opened import Opened
 from misdetect.data.shipped import Manifest, Parcel
 from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
-from misdetect.engine.installed import versions
+from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message, work
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Study
@@ -178,7 +178,7 @@ class Actor:
     def _pump(self) -> Pump:
         node = node_name()
         try:
-            _check_versions(self._expected, versions())
+            _check_versions(self._expected, {**versions(), CODE: code()})
             payload: Payload = self._fetch(0)
             _be_at_home(payload)
             try:
