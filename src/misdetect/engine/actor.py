@@ -156,6 +156,9 @@ class Actor:
         self._objects, self._expected = objects, expected
         self._words = _Words()
         threading.Thread(target=self._body, daemon=True).start()
+        # when Ray ends this process, Python would wait for a detector that waits for a parent who is gone; what
+        # concurrent.futures registers in the same way, and waits with, is called later
+        threading._register_atexit(os._exit, 0)  # type: ignore[attr-defined]
 
     def talk(self) -> list[Message]:
         """What it has said since it was last asked."""

@@ -124,6 +124,12 @@ def _reason(error: Exception) -> str:
     return "its process ended" if "actor" in type(error).__name__.lower() else text.partition("\n")[0][:200]
 
 
+def _in_a_line(error: Exception) -> str:
+    """What Ray says: its first line, and the last one where that only announces a traceback."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+
+
 class RayWorkers(Conversation):
     """``count`` actors on ``cluster`` (``None``: as many as it has room for)."""
 
@@ -255,7 +261,7 @@ def connect(address: str | None) -> Any:
             ray.init(address=address, log_to_driver=False, configure_logging=False, **started)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"at {wanted}" if wanted else "on this machine"
-        raise BadCluster(f"no Ray cluster can be used {where}: {str(error).partition(chr(10))[0]}") from None
+        raise BadCluster(f"no Ray cluster can be used {where}: {_in_a_line(error)}") from None
     finally:  # Ray takes SIGTERM for itself
         if threading.current_thread() is threading.main_thread():
             for number, handler in heeded.items():

@@ -517,7 +517,8 @@ def _has_parts_of(path: Path, identity: Mapping[str, Any]) -> bool:
 def _is_begun(path: Path) -> bool:
     """Whether a folder holds nothing but what a run leaves that was killed while it was being made or discarded."""
     inside = {entry.name for entry in path.iterdir()} - {LOCK, f".{RUN_JSON}.writing"}
-    return not inside or (inside == {"parts"} and not any((path / "parts").iterdir()))
+    parts = path / PARTS
+    return not inside or (inside == {PARTS} and parts.is_dir() and {*parts.iterdir()} == {*unfinished_files(parts)})
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
