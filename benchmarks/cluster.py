@@ -1,16 +1,20 @@
 """Ray workers against local ones, as ratios and differences measured in one run:
 
 * ``speed_two``: throughput of two Ray workers over one, with a real detector (wanted: at least 1.8 on two idle cores);
+  ``speed_two_local`` of local workers, ``speed_two_bare`` of two processes that do nothing but detect: no more can be
+  had on this machine now. One and two take turns, the median of the rounds' ratios is told;
 * ``overhead_ms``: milliseconds per query that Ray workers take beyond local ones, with a detector that takes no time
   (wanted: at most 1);
 * ``idle``: share of time in which 8 workers of 50 ms per query wait in an adaptive fuzz campaign, in simulated time.
 
-    python benchmarks/cluster.py [--cases 400] [--queries 3000] [--only speed overhead idle]
+    python benchmarks/cluster.py [--cases 300] [--rounds 3] [--queries 3000] [--only speed overhead idle]
 """
 
 import argparse
 import json
+import multiprocessing
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -32,7 +36,7 @@ from misdetect.engine.backend import Asking, Cluster  # noqa: E402
 
 
 def per_case(study, make, workers: int, cluster: Cluster | None) -> float:
-    """Seconds per case, without the first fifth: starting workers is not what is compared."""
+    """Seconds per case, without the first third: starting workers is not what is compared."""
     stamps: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         run_study(
@@ -45,8 +49,51 @@ def per_case(study, make, workers: int, cluster: Cluster | None) -> float:
             cluster=cluster,
             progress=lambda done, total, counts: stamps.append(time.perf_counter()),
         )
-    start = len(stamps) // 5
+    start = len(stamps) // 3
     return (stamps[-1] - stamps[start]) / (len(stamps) - 1 - start)
+
+
+def bare(study, make, processes: int) -> float:
+    """Seconds per case of ``processes`` that detect at the same time, each in the images of a third of the cases."""
+    spawn = multiprocessing.get_context("spawn")
+    together, took = spawn.Barrier(processes), spawn.Queue()
+    started = [spawn.Process(target=_detect, args=(study, make, together, took)) for _ in range(processes)]
+    for process in started:
+        process.start()
+    seconds = max(took.get() for _ in started)
+    for process in started:
+        process.join()
+    return seconds / processes
+
+
+def _detect(study, make, together, took) -> None:
+    detector = make()
+    size = detector.batch_size
+    images = [study.picture(i).render() for i in range(study.count // 3)]
+    detector.detect(images[:size])
+    together.wait()
+    start = time.perf_counter()
+    for at in range(0, len(images), size):
+        detector.detect(images[at : at + size])
+    took.put((time.perf_counter() - start) / len(images))
+
+
+def speeds(cases: int, rounds: int) -> dict[str, float]:
+    """How much faster two are than one: Ray's workers, local ones, and bare detectors."""
+    spec = f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco,score=0.3,nms=0.6"
+    study, make = PasteStudy(f"coco:{FIXTURES}/coco66/instances.json", cases), partial(load_detector, spec)
+    kinds = {
+        "speed_two": lambda count: per_case(study, make, count, Cluster("local")),
+        "speed_two_local": lambda count: per_case(study, make, count, None),
+        "speed_two_bare": lambda count: bare(study, make, count),
+    }
+    ratios: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(rounds):
+        for name, measured in kinds.items():
+            one, two = measured(1), measured(2)
+            ratios[name].append(one / two)
+            print(f"{name}: {1000 * one:.1f} ms, {1000 * two:.1f} ms, {one / two:.2f}", file=sys.stderr, flush=True)
+    return {name: statistics.median(found) for name, found in ratios.items()}
 
 
 def idle(queries: int, workers: int = 8) -> float:
@@ -67,21 +114,19 @@ def idle(queries: int, workers: int = 8) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--queries", type=int, default=3000)
     parser.add_argument("--only", nargs="*", default=["speed", "overhead", "idle"])
     options = parser.parse_args()
     found: dict[str, float] = {"load": os.getloadavg()[0]}
-    local = Cluster("local")
     if "speed" in options.only:
-        spec = f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco,score=0.3,nms=0.6"
-        study, make = PasteStudy(f"coco:{FIXTURES}/coco66/instances.json", options.cases), partial(load_detector, spec)
-        one, two = (per_case(study, make, count, local) for count in (1, 2))
-        found["speed_two"] = one / two
-        found["speed_two_local"] = per_case(study, make, 1, None) / per_case(study, make, 2, None)
+        found |= speeds(options.cases, options.rounds)
     if "overhead" in options.only:
         empty = EmptyStudy("rooms:val,count=1", 50 * options.cases)
-        found["overhead_ms"] = 1000 * (per_case(empty, Nothing, 2, local) - per_case(empty, Nothing, 2, None))
+        found["overhead_ms"] = 1000 * (
+            per_case(empty, Nothing, 2, Cluster("local")) - per_case(empty, Nothing, 2, None)
+        )
     if "idle" in options.only:
         found["idle"] = idle(options.queries)
     print(json.dumps({name: round(value, 3) for name, value in found.items()}, indent=2))

@@ -265,9 +265,14 @@ def campaign(folder: Path, cases: int, workers: int, seconds: float) -> dict[str
     study.cases = planning  # type: ignore[method-assign, assignment]
     Run.add, Run.flush = adding, flushing  # type: ignore[method-assign]
     backend, engine._backend = engine._backend, lambda *how: simulated(workers, seconds, costs)  # type: ignore[assignment]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, memory = _megabytes(), {}
+
+    def watch(done: int, total: int, counts: Any) -> None:
+        if done % max(1, total // 20) == 0:
+            memory[done] = round(_megabytes() - before)
+
     try:
-        outcome = engine.run_study(study, Nobody(), folder, make_detector=Nobody, workers=workers)
+        outcome = engine.run_study(study, Nobody(), folder, make_detector=Nobody, workers=workers, progress=watch)
     finally:
         Run.add, Run.flush, engine._backend = add, flush, backend  # type: ignore[method-assign]
     assert outcome.done == cases
@@ -285,9 +290,15 @@ def campaign(folder: Path, cases: int, workers: int, seconds: float) -> dict[str
             "writing": round(costs.writing * each, 2),
             "all": round(mine * each, 2),
         },
-        "mb": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024),
+        "mb after so many cases": memory,
         **kept(folder),
     }
+
+
+def _megabytes() -> float:
+    """What this process holds in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 def kept(folder: Path) -> dict[str, int]:

@@ -213,6 +213,17 @@ def address_of(path: Path) -> str:
     return str(path) if mirror is None else f"{mirror.remote.url}/{mirror.name_of(Path(os.path.abspath(path)))}"
 
 
+def _folder_of(base: str) -> Path:
+    return mirrors() / blake2b(base.encode(), digest_size=12).hexdigest()
+
+
+def opened_before(url: str) -> bool:
+    """Whether somebody has opened ``url``, or a folder that it is in, on this machine."""
+    parts = url.split("/")
+    within = [_folder_of("/".join(parts[:at])) / "/".join(parts[at:]) for at in range(3, len(parts))]
+    return ".." not in parts and any(path.exists() for path in within)
+
+
 def local_path(path: Path | str, *, data: bool = False, write: bool = False) -> Path:
     """``path``, or where the mirror of that address is, as it is in the store now. ``data``: see ``Mirror.refresh``;
     ``write``: it is refused where a store cannot keep a run."""
@@ -227,7 +238,7 @@ def local_path(path: Path | str, *, data: bool = False, write: bool = False) -> 
             f"{url} cannot be written: a run needs a store that writes an object whole or not at all "
             f"({', '.join(OBJECT_STORES[:-1])})."
         )
-    folder = mirrors() / blake2b(base.encode(), digest_size=12).hexdigest()
+    folder = _folder_of(base)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not (folder / _ADDRESS).exists():
         (folder / _ADDRESS).write_text(base, encoding="utf-8")

@@ -175,3 +175,12 @@ def test_code_named_by_a_run_is_not_run_without_trust(tmp_path):
         md.open(tmp_path / "run").replay(case)
     assert md.open(tmp_path / "run").replay(case, trust=True)["reproduced"]
     assert run.replay(case, spec)["reproduced"]
+
+
+@pytest.mark.parametrize("role", ["surrogate", "reference"])
+def test_nor_is_another_detector_that_its_settings_name(tmp_path, monkeypatch, role):
+    run = md.detect("glassbox:none,data=rooms:val", DATA, limit=1, out=tmp_path / "run")
+    case = md.load_data(DATA)[0].id
+    monkeypatch.setattr(type(run.directory), "settings", {role: "python:evil.py:f"})
+    with pytest.raises(BadSpec, match=f"made with the {role} python:evil.py:f, which is code .*: give --trust"):
+        md.open(tmp_path / "run").replay(case, "zoo:ssd")

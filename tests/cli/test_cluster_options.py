@@ -27,7 +27,12 @@ def test_what_cannot_be_meant_is_refused(run, tmp_path, given, said):
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("127.0.0.1:9", "there is no Ray cluster at 127.0.0.1:9"), ("nowhere", "expected the address of a Ray cluster")],
+    [
+        ("127.0.0.1:9", "there is no Ray cluster at 127.0.0.1:9"),
+        ("nowhere", "expected the address of a Ray cluster"),
+        ("//127.0.0.1:9", "there is no Ray cluster at ray://127.0.0.1:9"),
+        ("ray://127.0.0.1:9", "there is no Ray cluster at ray://127.0.0.1:9"),
+    ],
 )
 def test_an_address_without_a_cluster_is_one_sentence(run, tmp_path, address, said):
     pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")

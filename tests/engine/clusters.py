@@ -27,13 +27,13 @@ def signals_given_back():
 
 
 @contextlib.contextmanager
-def two_nodes(**second):
+def two_nodes(head=None, **second):
     """A cluster of a head and another node with one CPU each; ``second`` are arguments for the other."""
     import ray
     from ray.cluster_utils import Cluster
 
     with signals_given_back():
-        cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False})
+        cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False, **(head or {})})
     try:
         with signals_given_back():
             cluster.other = cluster.add_node(**SMALL, **second)

@@ -50,10 +50,10 @@ def test_nodes_of_other_versions_are_refused_by_name(tmp_path):
     places = os.pathsep.join([str(fake.parent), os.environ.get("PYTHONPATH", "")])
     with two_nodes(env_vars={"PYTHONPATH": places}) as nodes, pytest.raises(BadCluster) as refused:
         run_study(
-            ChainStudy(6),
+            ChainStudy(COUNT),  # long enough for the other node to say what it has
             SumDetector(fingerprint="sum"),
             tmp_path / "run",
-            make_detector=SumDetector,
+            make_detector=partial(Slow, str(tmp_path)),
             workers=2,
             cluster=Cluster(nodes.address),
             asking=Asking(cached=False),

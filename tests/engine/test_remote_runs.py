@@ -8,10 +8,12 @@ from PIL import Image
 from test_store import go
 from toys import ChainStudy, SumDetector, chain_rows
 
+import misdetect as md
 from misdetect import lease, mirror
 from misdetect.budget import Budget
-from misdetect.data import load_data
+from misdetect.data import load_data, unseen
 from misdetect.data.export import export_coco
+from misdetect.detectors.catalogue import reach
 from misdetect.engine.store import Run
 from misdetect.errors import BadSpec, MisdetectError, RunBusy
 from misdetect.lease import Lease
@@ -275,6 +277,48 @@ def test_data_is_read_from_the_store(store, photos):
     assert folder.fingerprint == load_data(f"folder:{photos / 'images'}").fingerprint
     split = load_data("coco:memory://bucket/data/coco/instances.json,images=memory://bucket/data/coco/images")
     assert np.array_equal(split[1].image, here[1].image)
+
+
+def test_what_a_run_names_is_not_read_unless_it_was_opened_here(store, photos, machine):
+    """A run may come from a stranger, and a store is read with one's own credentials."""
+    spec = "coco:memory://bucket/data/coco/instances.json"
+    run = md.detect(f"glassbox:none,data={spec}", spec, out=OUT)
+    case = run.rows()["case"][0].as_py()
+    assert len(md.open(OUT).data) == 3, "where it was made it is known"
+    assert md.open(OUT).replay(case)["reproduced"]
+    machine("machine-2")
+    with pytest.raises(BadSpec, match=f"{spec}, and memory://bucket/data/.* was never opened on this machine"):
+        md.open(OUT).data  # noqa: B018
+    with pytest.raises(BadSpec, match=r"would be read from memory://bucket/data/.*, with your credentials: .* --trust"):
+        md.open(OUT).replay(case)
+    assert not any(mirror.mirrors().rglob("instances.json"))
+    assert md.open(OUT).replay(case, trust=True)["reproduced"]
+    machine("machine-3")
+    load_data(spec)
+    assert len(md.open(OUT).data) == 3
+    assert md.open(OUT).replay(case)["reproduced"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(
+            "folder:memory://bucket/data",
+            "coco:memory:/bucket/x.json",
+            "voc:here,images=s3://bucket/x",
+            "yolo:ftp://a/b",
+        ),
+        *("COCO:s3://bucket/a/../b.json", "hfdata:stranger/data"),
+    ],
+)
+def test_what_is_beyond_this_machine(spec):
+    assert unseen(spec) is not None
+    assert reach(f"glassbox:none,data={spec}") is not None
+
+
+@pytest.mark.parametrize("spec", ["coco:/here/x.json", "rooms:val", "memory:", "a folder", "hfdata:.", "folder:s3"])
+def test_what_is_on_this_machine(spec):
+    assert unseen(spec) is None
 
 
 def test_data_that_changed_is_read_anew(store, photos):

@@ -351,7 +351,17 @@ def test_failed_cases_can_be_asked_again(tmp_path):
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("left", [[], [".lock"], [".run.json.writing"], ["parts"], [".lock", "parts"]])
+@pytest.mark.parametrize(
+    "left",
+    [
+        [],
+        [".lock"],
+        [".run.json.writing"],
+        ["parts"],
+        [".lock", "parts"],
+        ["parts", "parts/.part-000001-0.parquet.writing"],
+    ],
+)
 def test_a_run_that_was_killed_while_it_was_made_can_be_made(tmp_path, left):
     (tmp_path / "run").mkdir()
     for name in left:

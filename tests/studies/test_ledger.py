@@ -1,15 +1,20 @@
 """The ledger: the union of what studies say, one row per object and condition; joined, it answers in one query."""
 
 import collections
+import shutil
 import subprocess
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import misdetect as md
+from misdetect.engine.indices import Indices
+from misdetect.engine.parts import write_part
+from misdetect.engine.store import Run
 from misdetect.errors import BadSpec
 from misdetect.metrics.harm import HARMS
-from misdetect.studies.ledger import COLUMNS, OUTCOMES
+from misdetect.studies.ledger import COLUMNS, OUTCOMES, ledger
 
 DATA = "rooms:val,count=60"
 DETECTORS = {"glassbox": f"glassbox:sink/class=chair,data={DATA}", "yolox": "zoo:yolox"}
@@ -121,3 +126,48 @@ def test_a_query_that_cannot_be_answered_is_one_sentence(runs, sql, tmp_path, mo
     with pytest.raises(BadSpec, match="the query cannot be answered"):
         md.ledger(runs["detect"], sql)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("folder", ["label=chair", "a[b]*", "it's", "~x"])
+def test_a_folder_may_be_called_anything(runs, folder, tmp_path, monkeypatch):
+    """DuckDB takes label=chair for a column, [b]* for a pattern, ~x for a home."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs["detect"].path, tmp_path / folder / "run")
+    there, here = md.ledger(f"{folder}/run"), md.ledger(runs["detect"])
+    own = ("run", "replay")
+    assert there.drop_columns(own).equals(here.drop_columns(own))
+    assert set(there["run"].to_pylist()) == {f"{folder}/run"}
+    assert Run.open(f"{folder}/run").table().equals(runs["detect"].directory.table())
+
+
+def test_rows_are_in_the_order_of_cases_whatever_the_order_of_parts(runs, tmp_path):
+    """And a ledger that is asked while its parts are compacted does not mind."""
+    run = runs["explain"].directory
+    rows = run.table()
+    shutil.copytree(run.path, tmp_path / "run")
+    for part in (tmp_path / "run" / "parts").iterdir():
+        part.unlink()
+    assert md.ledger(tmp_path / "run").num_rows == 0, "as long as nothing is done, there is nothing"
+    every = run.everything().to_table().sort_by("case_index")
+    index = every["case_index"].to_numpy()
+    for number, cases in enumerate((range(40, 60), range(20), range(20, 40)), start=1):
+        mine = every.filter(np.isin(index, list(cases)))
+        write_part(tmp_path / "run" / "parts", number, run.about["id"], mine, Indices(cases), Indices())
+    assert Run.open(tmp_path / "run").table().equals(rows)
+    copy, compacting = Run.open(tmp_path / "run"), Run.open(tmp_path / "run")
+    assert copy.done() == set(range(60))
+    before = ledger([copy])
+    assert before["case"].to_pylist() == md.ledger(runs["explain"])["case"].to_pylist()
+    everything = Run.everything
+
+    def while_compacted(self):
+        found = everything(self)
+        if len(parts := compacting._parts()) > 1:
+            compacting._compact(parts)
+            compacting._remove_replaced()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "everything", while_compacted)
+        assert ledger([copy]).equals(before)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1

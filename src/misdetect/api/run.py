@@ -26,6 +26,8 @@ from misdetect.studies.replay import replay
 
 MOST = 4
 """Figures of each kind, unless told otherwise."""
+_BESIDE = ("surrogate", "reference")
+"""Settings that name another detector, which is loaded when a case is asked again."""
 
 
 class Run:
@@ -113,16 +115,20 @@ class Run:
         """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same
         happens. A run directory is data: someone's code that its spec names is only run, and an address or a service
         only asked, with ``trust``."""
+        named = {f"the {role} ": self.directory.settings.get(role) for role in _BESIDE}
         if detector is None:
-            detector = self.directory.about["identity"]["detector"]["spec"]
+            detector = named[""] = self.directory.about["identity"]["detector"]["spec"]
             if detector is None:
                 raise BadSpec(f"{self.address} does not say which detector it was made with; name it with --detector.")
-            if not trust and (why := reach(str(detector))) is not None:
+        for role, spec in named.items():
+            if not trust and spec is not None and (why := reach(str(spec))) is not None:
+                instead = "" if role else "name it with --detector, or "
                 raise BadSpec(
-                    f"{self.address} was made with {detector}, which {why}: name it with --detector, or give --trust "
-                    "if you know where the run comes from."
+                    f"{self.address} was made with {role}{spec}, which {why}: {instead}give --trust if you know where "
+                    "the run comes from."
                 )
-        return replay(self.directory, self.data, case, load_detector(detector))
+        data = data_of(self.directory, trust=trust) if self._data is None else self._data
+        return replay(self.directory, data, case, load_detector(detector))
 
     def __repr__(self) -> str:
         document = self.document

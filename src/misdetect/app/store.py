@@ -291,7 +291,7 @@ def _rounded(value: float) -> float | None:
 
 def _select(each: Shelved, reported: float) -> tuple[str, dict[str, Any]]:
     """The rows of a run that a view has, with what it adds to the ledger's columns, and the values in it."""
-    ledger, values = ledger_select(each.run)
+    values: dict[str, Any] = {}
     rank, study = (*CLEAN, *EDITED).index(each.study), each.study
     by, scene, more, where = "NULL", "'clean/' || image", "", "condition = 'clean'"
     if study in EDITED:
@@ -311,18 +311,16 @@ def _select(each: Shelved, reported: float) -> tuple[str, dict[str, Any]]:
             names = [one.name for one in main_attacks(settings_of(each.run))]
             by, scene = attack, f"'attack/' || image || '/' || {attack}"
             where += f" AND {attack} IN (SELECT unnest($attacks))"
-            values["attacks"] = names  # type: ignore[assignment]
+            values["attacks"] = names
     faint = f"AND NOT (outcome = 'extra' AND score < {float(reported)!r})" if study == "score" else ""
     label, became = (f"coalesce(map_extract($spelt, l.{name})[1], l.{name})" for name in ("label", "became"))
-    values.pop("replay")
-    ledger = ledger.replace("$replay ||", "'' ||")
     select = f"""
         SELECT l.* EXCLUDE (run, replay, weight, label, became), $run AS run, $detector AS detector,
             {each.data} AS data, {rank} AS rank, {label} AS label, {became} AS became, {by} AS "by", {scene} AS scene,
             CASE WHEN {_AREA} < {_SMALL} THEN 'small' WHEN {_AREA} < {_LARGE} THEN 'medium' ELSE 'large' END AS size,
             coalesce(NOT control AND flicker IS NOT TRUE AND attributable IS NOT FALSE AND harm = 'harmful'
                 AND outcome <> 'found' {faint}, false) AS failure
-        FROM ({ledger}) l {more}
+        FROM ({ledger_select(each.run)}) l {more}
         WHERE outcome IS NOT NULL AND outcome <> 'ignored' AND x0 IS NOT NULL AND {where}"""
     given = {**values, "run": each.name, "detector": each.detector, "spelt": spellings(each.run)}
     return f"SELECT *, {KEY_SQL} AS key FROM ({select})", given

@@ -10,7 +10,7 @@ from typing import Any
 from misdetect.data.dataset import Dataset
 from misdetect.data.renaming import read_renaming
 from misdetect.errors import BadSpec, MisdetectError
-from misdetect.mirror import local_path, readdressed
+from misdetect.mirror import local_path, opened_before, readdressed
 from misdetect.remote import as_url
 from misdetect.spec import Spec, did_you_mean
 
@@ -149,3 +149,18 @@ def _here(path: str, folder: bool) -> Path | str:
         return local_path(url, data=True)
     parent, _, name = url.rpartition("/")
     return local_path(parent, data=True) / name
+
+
+def unseen(spec: str) -> str | None:
+    """The place beyond this machine that opening ``spec`` would read and that was never opened here, which nobody
+    should do because a stranger's file says so; ``None`` if there is none."""
+    try:
+        parsed = Spec.parse(spec)
+        urls = [as_url(path) for path in (parsed.target, *parsed.options.values())]
+    except BadSpec:
+        return None  # it is not opened
+    if parsed.scheme == "hfdata":
+        from misdetect.data.hfdata import is_fetched
+
+        return None if is_fetched(parsed.target) else "the Hugging Face Hub"
+    return next((url for url in urls if url is not None and not opened_before(url)), None)

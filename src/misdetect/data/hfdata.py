@@ -6,6 +6,7 @@ anything else is an id on the Hub, which the library fetches. No code of a data 
 """
 
 import importlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -97,6 +98,13 @@ def _told(target: str) -> Iterator[None]:
     except Exception as error:  # it raises its own, those of its file systems, of Arrow and of HTTP
         why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise Malformed(f"hfdata:{target} cannot be opened by the datasets library: {why:.300}.") from error
+
+
+def is_fetched(target: str) -> bool:
+    """Whether ``target`` is a folder, or was fetched from the Hub before."""
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    return Path(target).exists() or (hub / f"datasets--{target.replace('/', '--')}").is_dir()
 
 
 def _opened(target: str, split: str) -> tuple[Any, Path]:

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from misdetect.data import unseen
+
 
 @dataclass(frozen=True)
 class Family:
@@ -165,7 +167,8 @@ def reach(spec: str) -> str | None:
         return "would be sent images, and the secrets that its spec names"
     if "weights=hub" in spec or (scheme == "hf" and not Path(target.partition(",")[0]).exists()):
         return "would be downloaded"
-    return None
+    _, _, data = spec.partition("data=")  # of a glass box
+    return None if (place := unseen(data)) is None else f"would be read from {place}, with your credentials"
 
 
 def catalogue() -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from misdetect.data.opened import Opened
 from misdetect.data.shipped import Manifest, Parcel
 from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
-from misdetect.engine.installed import versions
+from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message, work
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Study
@@ -156,6 +156,9 @@ class Actor:
         self._objects, self._expected = objects, expected
         self._words = _Words()
         threading.Thread(target=self._body, daemon=True).start()
+        # when Ray ends this process, Python would wait for a detector that waits for a parent who is gone; what
+        # concurrent.futures registers in the same way, and waits with, is called later
+        threading._register_atexit(os._exit, 0)  # type: ignore[attr-defined]
 
     def talk(self) -> list[Message]:
         """What it has said since it was last asked."""
@@ -178,7 +181,7 @@ class Actor:
     def _pump(self) -> Pump:
         node = node_name()
         try:
-            _check_versions(self._expected, versions())
+            _check_versions(self._expected, {**versions(), CODE: code()})
             payload: Payload = self._fetch(0)
             _be_at_home(payload)
             try:

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,15 +25,21 @@ from misdetect.data.shipped import Manifest, has_files, ship
 from misdetect.engine.actor import ASK, GRANT, KEEP, LOST, RECALL, TAKE, Actor, Packer, Payload
 from misdetect.engine.backend import Asking, Cluster
 from misdetect.engine.conversation import Conversation, Lost, Seat
-from misdetect.engine.installed import versions
+from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.errors import BadCluster, BudgetSpent, DetectorFailed, MisdetectError, MissingExtra
 
 _ANSWERS = 5.0
 """Seconds in which a cluster has to take a connection."""
+_CLIENT = "ray://"
+"""Begins the address of a cluster's client server, for a machine that is not one of its own."""
 _AT_ONCE = 3
 """Calls that an actor serves at a time: one that waits for its words, cases, and an answer."""
+
+
+_connected: list[str] = []
+"""Addresses that this program's connection was made by."""
 
 
 class _Desk:
@@ -117,6 +124,12 @@ def _reason(error: Exception) -> str:
     return "its process ended" if "actor" in type(error).__name__.lower() else text.partition("\n")[0][:200]
 
 
+def _in_a_line(error: Exception) -> str:
+    """What Ray says: its first line, and the last one where that only announces a traceback."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+
+
 class RayWorkers(Conversation):
     """``count`` actors on ``cluster`` (``None``: as many as it has room for)."""
 
@@ -146,7 +159,9 @@ class RayWorkers(Conversation):
     def _start(self, study: Study) -> Seat:
         if not self._objects:
             self._objects = self._put(study)
-        return _ActorSeat(self._actor.remote(self._objects, versions()), self._desk, self._objects.clear)
+        return _ActorSeat(
+            self._actor.remote(self._objects, {**versions(), CODE: code()}), self._desk, self._objects.clear
+        )
 
     def _ready(self, seats: Sequence[Any], seconds: float) -> Sequence[Seat]:
         calls = [seat.call for seat in seats]
@@ -232,24 +247,27 @@ def connect(address: str | None) -> Any:
         raise MissingExtra.named("--cluster ray", "ray") from None
     if ray.is_initialized():
         here = ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", "local", here):
+        if address not in (None, "auto", "local", here, *_connected):
             raise BadCluster(f"this program is connected to the Ray cluster at {here} already, not to {address}.")
         return ray
+    _connected.clear()
     wanted = address or os.environ.get("RAY_ADDRESS")
     _refuse_silent(wanted)
     heeded = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     started = {} if wanted else {"include_dashboard": False}
     try:
-        ray.init(address=address, log_to_driver=False, configure_logging=False, **started)
+        with warnings.catch_warnings(action="ignore"):  # what there is to say is in the error
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **started)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"at {wanted}" if wanted else "on this machine"
-        raise BadCluster(f"no Ray cluster can be used {where}: {str(error).partition(chr(10))[0]}") from None
+        raise BadCluster(f"no Ray cluster can be used {where}: {_in_a_line(error)}") from None
     finally:  # Ray takes SIGTERM for itself
         if threading.current_thread() is threading.main_thread():
             for number, handler in heeded.items():
                 signal.signal(number, handler)
     _mute(ray)
+    _connected.extend([] if wanted is None else [wanted])
     return ray
 
 
@@ -261,11 +279,13 @@ def _mute(ray: Any) -> None:
 
 def _refuse_silent(address: str | None) -> None:
     """Ray would try for a long time to reach an address where nothing is."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    host, _, port = (address or "").removeprefix(_CLIENT).rpartition(":")
     if address in (None, "", "auto", "local"):
         return
     if not host or not port.isdigit():
-        raise BadCluster(f"expected the address of a Ray cluster as HOST:PORT, auto or local. Got {address!r}.")
+        raise BadCluster(
+            f"expected the address of a Ray cluster as HOST:PORT, {_CLIENT}HOST:PORT, auto or local. Got {address!r}."
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
     except (OSError, OverflowError) as error:

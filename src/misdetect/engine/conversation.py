@@ -103,7 +103,7 @@ class Conversation(ABC):
                 yield from self._supply(seat, source, study)
             if not self._seats:
                 return
-            ready = self._ready(self._seats, ALIVE)
+            ready = set(self._ready(self._seats, ALIVE))
             for seat in list(self._seats):
                 if seat in ready:
                     yield from self._hear(seat, study)

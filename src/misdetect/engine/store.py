@@ -19,7 +19,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
@@ -326,7 +325,7 @@ class Run:
         try:
             return self._answer(sql, parameters)
         except duckdb.IOException:
-            if set(self._files()) == self._seen:
+            if not self.grown():
                 raise
             return self._answer(sql, parameters)  # its parts were compacted meanwhile
 
@@ -367,15 +366,13 @@ class Run:
 
     def _make_views(self, database: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> None:
         paths = [os.path.abspath(part.path) for part in parts]  # DuckDB takes ~x for a home
-        if paths and _PATTERN.search(paths[0]):
-            database.register("everything", pa.concat_tables([pq.read_table(path) for path in paths]))
-            everything = "everything"
-        elif paths:
+        if paths and not _PATTERN.search(paths[0]):
             names = ("'" + path.replace("'", "''") + "'" for path in paths)
-            everything = f"read_parquet([{', '.join(names)}])"
+            # a folder called label=x is no column
+            everything = f"read_parquet([{', '.join(names)}], hive_partitioning = false)"
         else:
-            database.register("nothing", pa.schema(self._schema or _OWN_COLUMNS).empty_table())
-            everything = "nothing"
+            database.register("everything", self._everything(parts))
+            everything = "everything"
         failed = np.fromiter(failed_at_last(parts), np.int64)
         database.register("failed", pa.table({"index": pa.array(failed)}))
         database.execute(
@@ -390,6 +387,22 @@ class Run:
             f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
         )
 
+    def everything(self) -> Any:
+        """All that its parts hold, as what DuckDB reads when it is asked, only the columns that it needs and some rows
+        at a time: for a database that may not open files itself. ``error`` is null in rows of cases that succeeded."""
+        return self._everything(self._parts())
+
+    def _everything(self, parts: Sequence[Part]) -> Any:
+        from pyarrow.dataset import dataset
+
+        if not parts:
+            return pa.schema(self._schema or _OWN_COLUMNS).empty_table()
+        return dataset([os.path.abspath(part.path) for part in parts], schema=parts[0].columns, format="parquet")
+
+    def grown(self) -> bool:
+        """Whether its parts are others than when they were last looked at."""
+        return set(self._files()) != self._seen
+
     def table(self) -> pa.Table:
         """All rows in the order of cases: the same however the run was divided, interrupted and resumed."""
         return self.query("SELECT * FROM rows ORDER BY case_index, row")
@@ -400,7 +413,7 @@ class Run:
 
     def _parts(self) -> list[Part]:
         """The parts, each looked at once. One that cannot be used is an error: what it holds is not known."""
-        if set(self._files()) != self._seen:
+        if self.grown():
             self._good, bad = self._survey()
             if bad:
                 self._seen = set()
@@ -504,7 +517,8 @@ def _has_parts_of(path: Path, identity: Mapping[str, Any]) -> bool:
 def _is_begun(path: Path) -> bool:
     """Whether a folder holds nothing but what a run leaves that was killed while it was being made or discarded."""
     inside = {entry.name for entry in path.iterdir()} - {LOCK, f".{RUN_JSON}.writing"}
-    return not inside or (inside == {"parts"} and not any((path / "parts").iterdir()))
+    parts = path / PARTS
+    return not inside or (inside == {PARTS} and parts.is_dir() and {*parts.iterdir()} == {*unfinished_files(parts)})
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:

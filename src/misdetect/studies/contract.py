@@ -5,6 +5,7 @@ ledger rows and as headline numbers. ``Kind`` holds these together; ``KINDS`` is
 """
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Annotated, Any, Self
 import duckdb
 
 from misdetect.budget import Budget
+from misdetect.data import unseen
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
@@ -286,11 +288,19 @@ def _checksum(document: Document) -> str:
     return digest(json.dumps(document))
 
 
-def data_of(run: Run) -> Dataset:
-    """The data that ``run`` looked at, opened again: pictures need it. It must be the same."""
+def data_of(run: Run, *, trust: bool = False) -> Dataset:
+    """The data that ``run`` looked at, opened again: pictures need it. It must be the same. A run directory is data: a
+    place beyond this machine that it names is only read where that was opened here before, or with ``trust``."""
     known = run.about["identity"]["data"]
     if known["part"] is not None or known["spec"] == "memory:":
         raise BadData(f"{run.address}: its data was chosen in Python and cannot be opened again from the run alone.")
+    for spec in (known["spec"], run.settings.get("truth"), run.settings.get("pool")):
+        plain = str(spec or "").removeprefix("mirrored:")
+        if not trust and (place := unseen(plain)) is not None:
+            raise BadSpec(
+                f"{run.address} looked at {plain}, and {place} was never opened on this machine: a run may come from "
+                f"elsewhere, so name it yourself first (misdetect data {shlex.quote(plain)})."
+            )
     found = Opened(known["spec"], known["limit"], run.settings.get("truth")).data
     if found.fingerprint != known["fingerprint"]:
         raise RunMismatch(f"the data {known['spec']} has changed since {run.address} was run.")

@@ -7,7 +7,7 @@ one query. docs/ledger.md explains each column.
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -58,34 +58,48 @@ _RUNS = ("run", "study", "id", "detector", "detector_fingerprint", "data", "data
 
 def ledger(runs: Sequence[Run]) -> pa.Table:
     """The ledger of ``runs``, in their order, each in the order of its rows."""
-    return pa.concat_tables([_ledger(run) for run in runs]) if runs else _empty()
+    return _answer(runs, "FROM ledger")
 
 
-def _empty() -> pa.Table:
+def _answer(runs: Sequence[Run], sql: str) -> pa.Table:
+    """What ``sql`` finds in the relations ``ledger`` and ``runs``."""
+    try:
+        return _asked(runs, sql)
+    except duckdb.Error:
+        if not any(run.grown() for run in runs):
+            raise
+        return _asked(runs, sql)  # parts were compacted meanwhile
+
+
+def _asked(runs: Sequence[Run], sql: str) -> pa.Table:
+    """The same. Only the columns that are needed are read out of the parts: all of them may be more than memory
+    holds."""
     with new_database() as database:
-        return database.sql(f"SELECT {_nulls()} WHERE false").to_arrow_table()
+        database.register("runs", runs_table(runs))
+        selects = [f"SELECT {_nulls()} WHERE false"]
+        for number, run in enumerate(run for run in runs if run.done()):
+            database.register(f"parts_{number}", run.everything())
+            selects.append(f"""
+                (WITH rows AS (SELECT * EXCLUDE (error, error_image) FROM parts_{number} WHERE error IS NULL
+                    ORDER BY case_index, row)
+                SELECT * REPLACE ({_respelt(run, "label")}, {_respelt(run, "became")}) FROM ({ledger_select(run)}))""")
+        database.execute(f"CREATE VIEW ledger AS {' UNION ALL '.join(selects)}")
+        database.execute("SET enable_external_access = false")
+        found = database.sql(sql)
+        if found is None:
+            raise BadSpec("the query asks for nothing; expected a SELECT over ledger or runs.")
+        return found.to_arrow_table()
 
 
 def _nulls() -> str:
     return ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
 
 
-def _ledger(run: Run) -> pa.Table:
-    select, parameters = ledger_select(run)
-    found = run.query(f"WITH rows AS (FROM main.rows ORDER BY case_index, row) {select}", parameters)
-    for name in ("label", "became"):
-        found = found.set_column(found.column_names.index(name), name, _respelt(spellings(run), found[name]))
-    return found
-
-
-def ledger_select(run: Run) -> tuple[str, dict[str, str]]:
-    """The ledger of ``run`` as a SELECT over its ``rows``, in their order, and the values in it; class names are those
-    of the detector where that spells them differently (``spellings``)."""
-    select = kind_of(run.study).ledger(run)
-    columns = ", ".join(f'CAST({_value(name)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
-    sql = f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({select}))"
-    replay = f"misdetect replay {shlex.quote(run.address)} "
-    return sql, {"run": run.address, "study": run.study, "replay": replay}
+def ledger_select(run: Run) -> str:
+    """The ledger of ``run`` as a SELECT over its ``rows``, in their order; class names are those of the detector where
+    that spells them differently (``spellings``)."""
+    columns = ", ".join(f'CAST({_value(name, run)} AS {kind}) AS "{name}"' for name, kind in COLUMNS.items())
+    return f"SELECT {columns} FROM (SELECT {_nulls()} WHERE false UNION ALL BY NAME ({kind_of(run.study).ledger(run)}))"
 
 
 def spellings(run: Run) -> dict[str, str]:
@@ -95,24 +109,26 @@ def spellings(run: Run) -> dict[str, str]:
     return {name: data[i] for name, i in zip(detector, joined, strict=True) if i >= 0 and data[i] != name}
 
 
-def _respelt(other: Mapping[str, str], names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Class ``names`` in another spelling."""
-    if not other:
-        return names
-    encoded = names.combine_chunks().dictionary_encode()
-    words = pa.array([other.get(word, word) for word in encoded.dictionary.to_pylist()], pa.string())
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(encoded.indices, words).cast(pa.string())])
+def _respelt(run: Run, name: str) -> str:
+    """A column of class names, as the data spells them."""
+    other = " ".join(f"WHEN {_text(word)} THEN {_text(spelt)}" for word, spelt in spellings(run).items())
+    return f'CASE "{name}" {other} ELSE "{name}" END AS "{name}"' if other else f'"{name}" AS "{name}"'
 
 
-def _value(name: str) -> str:
+def _text(value: str) -> str:
+    """A value in SQL; views have no parameters."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _value(name: str, run: Run) -> str:
     """A column of the ledger, given what the study says of it."""
-    if name in ("run", "study"):
-        return f"${name}"
     # a case's name has no quotes and spaces but where an image's has; then it is quoted for the shell
     quoted = """CASE WHEN regexp_full_match("case", '[\\w./@,:-]+') THEN "case" ELSE
         '''' || replace("case", '''', '''"''"''') || '''' END"""
     return {
-        "replay": f"$replay || {quoted}",
+        "run": _text(run.address),
+        "study": _text(run.study),
+        "replay": f"{_text(f'misdetect replay {shlex.quote(run.address)} ')} || {quoted}",
         "weight": "coalesce(weight, 1.0)",
         "harm": "coalesce(harm, 'unknown')",
     }.get(name, f'"{name}"')
@@ -131,17 +147,10 @@ def runs_table(runs: Sequence[Run]) -> pa.Table:
 
 def query(runs: Sequence[Run], sql: str) -> pa.Table:
     """The answer of ``sql`` over ``ledger`` and ``runs``. It cannot read files or write anything."""
-    with new_database() as database:
-        database.register("ledger", ledger(runs))
-        database.register("runs", runs_table(runs))
-        database.execute("SET enable_external_access = false")
-        try:
-            found = database.sql(sql)
-            if found is None:
-                raise BadSpec("the query asks for nothing; expected a SELECT over ledger or runs.")
-            return found.to_arrow_table()
-        except duckdb.Error as error:
-            raise BadSpec(f"the query cannot be answered: {str(error).splitlines()[0]}") from None
+    try:
+        return _answer(runs, sql)
+    except duckdb.Error as error:
+        raise BadSpec(f"the query cannot be answered: {str(error).splitlines()[0]}") from None
 
 
 def check_table_file(path: Path) -> None:

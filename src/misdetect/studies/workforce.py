@@ -17,7 +17,8 @@ class Workforce(Settings):
     workers: Annotated[int | None, RUNNING, _HOW, Range(1, 256)] = None
     """Processes, each with its own detector: by default one, and on a cluster as many as it has room for."""
     cluster: Annotated[str | None, RUNNING, _HOW] = None
-    """Run on a Ray cluster: ray (the one that Ray finds, else one of this machine) or ray:ADDRESS."""
+    """Run on a Ray cluster: ray (the one that Ray finds, else one of this machine), ray:ADDRESS, or ray://HOST:PORT
+    (its client server)."""
     cpus_per_worker: Annotated[float, RUNNING, _HOW, Range(0)] = 1.0
     """Of a cluster: CPUs that each worker takes up."""
     gpus_per_worker: Annotated[float, RUNNING, _HOW, Range(0)] = 0.0
@@ -41,6 +42,8 @@ class Workforce(Settings):
         if self.cluster is None:
             return None
         address = self.cluster.partition(":")[2] or None
+        if address is not None and address.startswith("//"):
+            address = self.cluster
         return Cluster(address, self.cpus_per_worker, self.gpus_per_worker, self.ship_data)
 
     @property
