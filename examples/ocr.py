@@ -6,9 +6,9 @@
         --pairs 6 --step 120 --out run               # about four minutes
 
 Nobody can list the words beforehand, so the reader's names are open: it returns words for labels. The notices are in
-small print and were saved as JPEG, so that they are as hard to read as the paper's sign. The scan shows that an object
-far from a line makes the reader read it otherwise, and how often a patch of the wall in its place does (the null
-control). What was measured: docs/scan.md.
+small print and were saved as JPEG, so that they are hard to read, as the paper's sign was. The scan shows that an
+object far from a line makes the reader read it otherwise, and how often a patch of the room in its place does (the
+null control). What was measured: docs/scan.md.
 """
 
 import io
@@ -54,7 +54,7 @@ class Reader:
 
 
 def notices(count: int, seed: int = 1, data: str = "rooms:val", size: float = 7, quality: int = 50):
-    """``count`` rooms with a notice of ``LINES`` lines each, letters of ``size`` pixels, saved as JPEG of ``quality``:
+    """``count`` rooms with a notice of ``LINES`` lines each, type of ``size`` pixels, saved as JPEG of ``quality``:
     pairs of an image and what is annotated, objects and lines alike. Size and quality were chosen with seed 0."""
     generator, rooms = np.random.default_rng(seed), md.load_data(data)
     for i in range(count):
