@@ -1,6 +1,8 @@
 """``--cluster``: bad input is one sentence, within seconds, and leaves nothing behind; what is said names the node."""
 
 import json
+import socketserver
+import threading
 
 import numpy as np
 import pytest
@@ -41,6 +43,26 @@ def test_an_address_without_a_cluster_is_one_sentence(run, tmp_path, address, sa
     assert (code, found["kind"]) == (2, "bad-cluster")
     assert said in found["message"]
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_where_something_else_listens_it_is_said_at_once(answer, scheme):
+    """Ray itself would try for minutes."""
+    pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+    from misdetect.engine.cluster import connect
+    from misdetect.errors import BadCluster
+
+    class Other(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(100)
+            self.request.sendall(answer)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(BadCluster, match=r"there is no Ray cluster at .*: something else listens there"):
+            connect(f"{scheme}127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
 
 
 @pytest.mark.heavy

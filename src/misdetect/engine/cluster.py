@@ -34,6 +34,9 @@ _ANSWERS = 5.0
 """Seconds in which a cluster has to take a connection."""
 _CLIENT = "ray://"
 """Begins the address of a cluster's client server, for a machine that is not one of its own."""
+_SETTINGS = b"\4"
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
+"""How HTTP/2 begins, which Ray speaks: the preface and a frame of no settings. The answer is such a frame too."""
 _AT_ONCE = 3
 """Calls that an actor serves at a time: one that waits for its words, cases, and an answer."""
 
@@ -287,6 +290,10 @@ def _refuse_silent(address: str | None) -> None:
             f"expected the address of a Ray cluster as HOST:PORT, {_CLIENT}HOST:PORT, auto or local. Got {address!r}."
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _ANSWERS) as line:
+            if not os.environ.get("RAY_USE_TLS"):
+                line.sendall(_HELLO)
+                if line.recv(9)[3:4] != _SETTINGS:
+                    raise OSError("something else listens there")
     except (OSError, OverflowError) as error:
         raise BadCluster(f"there is no Ray cluster at {address}: {error}.") from None
