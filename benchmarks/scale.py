@@ -38,7 +38,7 @@ from misdetect.engine.store import Run
 from misdetect.studies.detect import DetectStudy
 
 NAMES = tuple(f"class {i}" for i in range(20))
-SEND_EVERY = 0.05
+SEND_EVERY = 0.02
 """Seconds for which a worker gathers finished cases, as real ones do."""
 READS = {
     "md.open and its cases": "run = md.open(folder); assert len(run.directory.done()) == run.directory.cases",
@@ -201,7 +201,7 @@ def simulated(workers: int, seconds: float, costs: Costs) -> Any:
             finished = [Finished(case, [row(case)]) for case in self.cases[:done]]
             self.cases, self.free = self.cases[done:], self.free + done * seconds
             if finished:
-                yield "finished", finished
+                yield "cases", finished
             if self.cases:
                 self.due = max(self.free + seconds, costs.now + SEND_EVERY)
                 heapq.heappush(waiting, (self.due, id(self), self))
