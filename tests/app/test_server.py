@@ -38,8 +38,10 @@ def test_edited_pictures_are_made_again_as_the_detector_saw_them(asked, runs, st
     scene = found["scenes"][row["stage"]]
     expected, photo = made.edited(failure), made.sample(failure).image
     drawn = pixels(asked.client.get(scene["patch"][0]))
-    assert np.abs(drawn - expected).mean() < 4
-    assert np.abs(drawn - expected).mean() < np.abs(drawn - photo).mean()
+    lossy = np.abs(drawn - expected)
+    assert lossy.mean() < 5, "a JPEG of small things"
+    edited = (expected != photo).any(axis=2)
+    assert lossy[edited].mean() < np.abs(drawn - photo)[edited].mean() / 2
     assert scene["image"] == row["image"] == failure["image"]
 
 
