@@ -67,7 +67,6 @@ def test_no_budget_is_exceeded_by_workers_or_by_resuming(server, tmp_path, worke
     assert len(server.requests) == most, "and no more of it, however often it is tried again"
 
 
-@pytest.mark.heavy
 def test_a_checkup_has_one_budget_for_all_its_studies(server, tmp_path):
     line = command(server, tmp_path / "run", options=",max_requests=7", workers=2, verb="checkup")
     for _ in range(2):

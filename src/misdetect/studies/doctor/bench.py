@@ -62,7 +62,7 @@ class Bench:
         else:
             known = [known_by(each) for each in (detector, reference) if each is not None]
             self._misdetect_known_by = ", ".join(known)
-        for name in ("batch_size", "concurrency", "limits", "close", "counted"):
+        for name in ("batch_size", "concurrency", "limits", "counted_in", "close", "counted"):
             if hasattr(detector, name):
                 setattr(self, name, getattr(detector, name))
 
@@ -77,13 +77,13 @@ class Bench:
         else:
             object.__setattr__(self, name, value)
 
-    def detect(self, images: Sequence[Pixels]) -> list[Said]:
+    def detect(self, images: Sequence[Pixels]) -> list[Any]:
         """What the detector says, as it is wired."""
         return _said(self.detector, images)
 
-    def detect_pictures(self, pictures: Sequence[Picture], images: Sequence[Pixels]) -> list[Said]:
+    def detect_pictures(self, pictures: Sequence[Picture], images: Sequence[Pixels]) -> list[Any]:
         """What the detector says, each picture asked as it wants to be."""
-        found: list[Said | None] = [None] * len(images)
+        found: list[Any] = [None] * len(images)
         groups: dict[tuple[Options, bool], list[int]] = {}
         for i, picture in enumerate(pictures):
             how = (picture.options, picture.reference) if isinstance(picture, Wired) else ((), False)
@@ -110,10 +110,11 @@ class Bench:
             return False
 
 
-def _said(detector: Any, images: Sequence[Pixels], pictures: Sequence[Picture] = ()) -> list[Said]:
+def _said(detector: Any, images: Sequence[Pixels], pictures: Sequence[Picture] = ()) -> list[Any]:
+    """What it says; an endpoint may also say why it has no answer: that its budget is spent, above all."""
     described = getattr(detector, "detect_pictures", None)
     answers = detector.detect(images) if described is None or not pictures else described(pictures, images)
-    return [_as_said(answer) for answer in answers]
+    return [answer if isinstance(answer, Exception) else _as_said(answer) for answer in answers]
 
 
 def _as_said(answer: Any) -> Said:
