@@ -290,16 +290,18 @@ def test_beside_a_reference_no_truth_is_needed_and_the_damage_is_named(rooms, tm
 @needs_fixtures
 @pytest.mark.heavy
 def test_an_int8_yolox_is_called_quantised_beside_the_float_one(tmp_path):
+    from onnxruntime import InferenceSession
     from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
     right, photos = md.load_detector(YOLOX), md.load_data(COCO66)
+    name = InferenceSession(FIXTURES / "models" / "yolox_nano.onnx").get_inputs()[0].name
 
     class Photos(CalibrationDataReader):
         rest = iter([right.prepare([photos[i].image])[0].copy() for i in range(8)])
 
         def get_next(self):
             tensor = next(self.rest, None)
-            return None if tensor is None else {right._image.name: tensor}
+            return None if tensor is None else {name: tensor}
 
     quantize_static(FIXTURES / "models" / "yolox_nano.onnx", tmp_path / "int8.onnx", Photos())
     spec = YOLOX.replace(str(FIXTURES / "models" / "yolox_nano.onnx"), str(tmp_path / "int8.onnx"))
