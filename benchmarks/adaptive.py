@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 import misdetect as md
-from misdetect.boxes import boxes_of
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.requests import Finished
 from misdetect.engine.store import Run
+from misdetect.nouns.boxes import boxes_of
+from misdetect.nouns.detections import Detections
 from misdetect.report.figures import curve, save_png
 from misdetect.studies.contract import data_of
 from misdetect.studies.scan import ScanSettings

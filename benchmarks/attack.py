@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 import misdetect as md
-from misdetect.detections import Truth
 from misdetect.detectors.torch_detector import TorchDetector, in_mode
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case
+from misdetect.nouns.detections import Truth
 from misdetect.studies.attack.climb import Ball, Pace, climb, uphill
 
 REAL = {

@@ -26,12 +26,12 @@ from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.cutouts import cut
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Raw
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 

@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 
 import misdetect as md
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Sample
-from misdetect.detections import Detections, Truth
 from misdetect.metrics.diagnosis import diagnose
 from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.detections import Detections, Truth
 from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import Seen, image_rows
 

@@ -13,7 +13,7 @@ import cv2
 
 from misdetect.data.bikes import load_bikes
 from misdetect.data.rooms import load_rooms
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
 
 WARM_UP = 100
 

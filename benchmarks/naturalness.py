@@ -16,7 +16,7 @@ import numpy as np
 from misdetect.compose.naturalness import Naturalness, naturalness
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
 from misdetect.pools.pool import build_pool
 
 

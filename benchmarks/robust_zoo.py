@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 import misdetect as md
-from misdetect.boxes import Floats
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.paired import resampled_ap
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.ladder import STRONG
 from misdetect.studies.attack.plan import CLEAN

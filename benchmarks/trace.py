@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from misdetect.detections import Truth
 from misdetect.detectors.torch_detector import TorchDetector, in_mode
+from misdetect.nouns.detections import Truth
 
 HEIGHT, WIDTH, CLASSES = 480, 640, 80
 MEMORY = ("trace", "detect", "everything")
@@ -40,7 +40,7 @@ class Case:
 def torchvision_case(name: str, options: str = "") -> Case:
     def build() -> TorchDetector:
         from misdetect.detectors.torchvision.load import load_torchvision, wrap
-        from misdetect.spec import Spec
+        from misdetect.nouns.spec import Spec
 
         torch.manual_seed(0)
         text = f"torchvision:{name},weights=random,classes={CLASSES}{options}"
@@ -201,7 +201,7 @@ def memory(what: str) -> dict[str, float]:
     takes 32 bytes of the result, whatever the code does.
     """
     from misdetect.detectors.torchvision.load import load_torchvision, wrap
-    from misdetect.spec import Spec
+    from misdetect.nouns.spec import Spec
 
     if what == "everything":
         loaded = load_torchvision(Spec.parse(f"torchvision:retinanet_resnet50_fpn,weights=random,classes={CLASSES}"))

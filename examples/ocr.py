@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import misdetect as md
-from misdetect.masks import Masks
+from misdetect.nouns.masks import Masks
 
 HEADS = ("BUS", "CALL", "DESK", "DR", "FLOOR", "GATE", "LEVEL", "OFFICE", "ROOM", "STOP", "TAXI", "UNIT")
 LARGER, LINES, FINER = 4, 8, 4  # the rooms are drawn larger than for detectors, the notices finer than the rooms

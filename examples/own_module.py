@@ -6,7 +6,7 @@ All that is needed is an object with ``names`` and ``detect(images)``. Options o
 import torch
 from torch import Tensor, nn
 
-from misdetect.detections import Detections
+from misdetect.nouns.detections import Detections
 
 
 class Colours(nn.Module):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from pycocotools import mask as coco_mask
 
-from misdetect import boxes as geometry
-from misdetect.errors import BadArray
+from misdetect.nouns import boxes as geometry
+from misdetect.said.errors import BadArray
 
 coordinates = st.floats(-1e4, 1e4, width=32)
 types = st.sampled_from([np.float32, np.float64])

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect import budget as module
-from misdetect.budget import Budget
-from misdetect.errors import BadData, BadSpec, BudgetSpent
+from misdetect.kept import budget as module
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import BadData, BadSpec, BudgetSpent
 
 ACTIONS = st.lists(
     st.tuples(st.sampled_from(["take", "grant", "reopen", "pickle"]), st.integers(0, 2), st.integers(0, 9)), max_size=40
@@ -103,8 +103,8 @@ def test_threads_share_one_budget(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from misdetect.budget import Budget
-from misdetect.errors import BudgetSpent
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import BudgetSpent
 budget = Budget(2000, usd=1.5, price=0.001, path=Path(sys.argv[1]))
 log = open(sys.argv[2], "ab", buffering=0)
 print("ready", flush=True)

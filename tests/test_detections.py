@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from maite.protocols import object_detection
 from pycocotools import mask as coco_mask
 
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadArray
-from misdetect.masks import Masks
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.masks import Masks
+from misdetect.said.errors import BadArray
 
 HEIGHT, WIDTH = 6, 8
 MaiteTarget = get_args(object_detection.ObjectDetectionTarget)[0]  # it is annotated with checks of its own

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from misdetect.errors import BadGate
-from misdetect.gates import LIMITS, Gate, check
+from misdetect.said.errors import BadGate
+from misdetect.said.gates import LIMITS, Gate, check
 
 STUDY = {
     "study": "explain",

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.boxes import iou
-from misdetect.candidates import Candidates, Dropped, Pairs
-from misdetect.detections import Detections
 from misdetect.engine.boundary import check_candidates, check_detections, on_grid
-from misdetect.grid import PIXEL_STEPS, SCORE_STEPS, boxes_on_grid, scores_on_grid
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.grid import PIXEL_STEPS, SCORE_STEPS, boxes_on_grid, scores_on_grid
 
 
 @given(st.integers(0, 10_000), st.floats(-0.49, 0.49))

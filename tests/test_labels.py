@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.errors import BadSpec
-from misdetect.labels import ALIASES, Joined, join_labels, joining, known_classes, one_name, told
+from misdetect.nouns.labels import ALIASES, Joined, join_labels, joining, known_classes, one_name, told
+from misdetect.said.errors import BadSpec
 
 NAMES = ["dining table", "Dog", "stop_sign", "t-shirt", "person"]
 WRITTEN = ["Dining_Table", "dog", "STOP SIGN", "T Shirt", "person"]

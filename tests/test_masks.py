@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pycocotools import mask as coco_mask
 
-from misdetect.errors import BadArray
-from misdetect.masks import Masks
+from misdetect.nouns.masks import Masks
+from misdetect.said.errors import BadArray
 
 bitmaps = st.tuples(st.integers(0, 4), st.integers(1, 9), st.integers(1, 9)).flatmap(lambda s: arrays(np.bool_, s))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from misdetect.boxes import nms
+from misdetect.nouns.boxes import nms
 
 
 def overlap(a, b):

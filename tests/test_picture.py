@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from misdetect.errors import BadArray
-from misdetect.picture import Picture, Raw, check_pixels, digest
+from misdetect.nouns.picture import Picture, Raw, check_pixels, digest
+from misdetect.said.errors import BadArray
 
 atom = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 value = st.recursive(atom, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
@@ -55,7 +55,7 @@ def test_what_is_the_same_hashes_the_same():
 
 
 def test_digests_are_the_same_in_another_process():
-    code = "from misdetect.picture import digest; print(digest('a', 1.5, b'x', None, {'k': (1, 2)}))"
+    code = "from misdetect.nouns.picture import digest; print(digest('a', 1.5, b'x', None, {'k': (1, 2)}))"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert there.stdout.strip() == digest("a", 1.5, b"x", None, {"k": (1, 2)})
 

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.printable import printable, printable_values, shortened
+from misdetect.said.printable import printable, printable_values, shortened
 
 LETTERS = st.characters(categories=["L", "M", "N", "P", "S", "Cc", "Cs", "Zl", "Zp"])
 TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from misdetect.gates import parsed
+from misdetect.said.gates import parsed
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "ci"

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 
 from misdetect.cli.options import options, values
-from misdetect.errors import BadSpec
-from misdetect.settings import RUNNING, VIEW, Count, Heading, Range, Settings, Share, settings_of
+from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Range, Settings, Share, settings_of
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import KINDS, kind_of
 
 

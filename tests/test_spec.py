@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect import load_data, load_detector
-from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 word = st.text(string.ascii_lowercase + "_", min_size=1, max_size=8)
 # A target may hold anything but what would begin an option: a comma, a name and "=".

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from misdetect.api.score import score
     from misdetect.app.serving import serve
     from misdetect.data import load_data
-    from misdetect.detections import Detections, Truth
     from misdetect.detectors import load_detector
-    from misdetect.errors import MisdetectError
-    from misdetect.open_names import OpenNames
+    from misdetect.nouns.detections import Detections, Truth
+    from misdetect.nouns.open_names import OpenNames
+    from misdetect.said.errors import MisdetectError
 
 _WHERE = {
-    "Detections": "misdetect.detections",
-    "MisdetectError": "misdetect.errors",
-    "OpenNames": "misdetect.open_names",
+    "Detections": "misdetect.nouns.detections",
+    "MisdetectError": "misdetect.said.errors",
+    "OpenNames": "misdetect.nouns.open_names",
     "Run": "misdetect.api",
-    "Truth": "misdetect.detections",
+    "Truth": "misdetect.nouns.detections",
     "assert_no_hallucination": "misdetect.api",
     "assert_score": "misdetect.api",
     "assert_stable": "misdetect.api",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from misdetect.data.dataset import Dataset
-    from misdetect.protocols import Detector
+    from misdetect.nouns.protocols import Detector
 
     Loaded = TypeVar("Loaded")
 

@@ -9,9 +9,9 @@ import pytest
 
 import misdetect as md
 from misdetect.compose.paste import Paste
-from misdetect.detections import Detections
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.errors import BadGate, MisdetectError
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadGate, MisdetectError
 
 ROOMS, BIKES = "rooms:val,size=96,count=6", "bikes:val,count=4"
 

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import misdetect as md  # noqa: E402
-from misdetect.detections import Detections  # noqa: E402
-from misdetect.errors import BadData, BadSpec, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.nouns.detections import Detections  # noqa: E402
+from misdetect.said.errors import BadData, BadSpec, LevelTooLow, RunMismatch  # noqa: E402
 from misdetect.studies.harden.lessons import Lessons  # noqa: E402
 from misdetect.studies.harden.watch import Pictures  # noqa: E402
 from misdetect.training.measure import measure_on  # noqa: E402

@@ -11,8 +11,8 @@ import pytest
 
 import misdetect as md
 from misdetect.detectors.catalogue import reach
-from misdetect.errors import BadData, BadSpec, RunMismatch
-from misdetect.settings import settings_of
+from misdetect.nouns.settings import settings_of
+from misdetect.said.errors import BadData, BadSpec, RunMismatch
 from misdetect.studies.contract import KINDS, kind_of
 
 DATA = "rooms:val,count=12"

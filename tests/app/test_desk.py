@@ -8,10 +8,10 @@ import pytest
 
 from misdetect.app import desk as desks
 from misdetect.app.desk import Desk, Dropped, Overrun
-from misdetect.detections import Detections
 from misdetect.engine.requests import Detect
-from misdetect.errors import BadData, DetectorFailed
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import BadData, DetectorFailed
 
 
 class Held:

@@ -14,9 +14,9 @@ from misdetect.app.store import FACETS, Edition, Store, _parsed
 from misdetect.app.wanted import ORDERS, Wanted
 from misdetect.engine.about import read_about, write_about
 from misdetect.engine.parts import part_files
-from misdetect.errors import BadData, BadSpec
 from misdetect.report.embedded import COLUMNS, counted, matches, page_rows
 from misdetect.report.views import charts_of
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.contract import read_document
 
 

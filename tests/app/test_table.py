@@ -5,13 +5,13 @@ import pytest
 
 from misdetect.app.near import MOST, around, search
 from misdetect.app.table import Table, one_at_a_time
-from misdetect.boxes import iou
 from misdetect.data import load_data
 from misdetect.data.memory import from_pairs
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
-from misdetect.errors import BadArray, BadData, LevelTooLow
+from misdetect.nouns.boxes import iou
 from misdetect.pools.pool import build_pool, load_pool, mirrored, write_pool
+from misdetect.said.errors import BadArray, BadData, LevelTooLow
 from misdetect.studies.fuzz.adaptive import Adaptive
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.settings import FuzzSettings

@@ -51,7 +51,7 @@ def test_where_something_else_listens_it_is_said_at_once(answer, scheme):
     """Ray itself would try for minutes."""
     pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
     from misdetect.engine.cluster import connect
-    from misdetect.errors import BadCluster
+    from misdetect.said.errors import BadCluster
 
     class Other(socketserver.BaseRequestHandler):
         def handle(self):
@@ -72,7 +72,7 @@ def test_images_travel_to_where_their_path_is_not_seen(tmp_path, monkeypatch):
     from clusters import two_nodes
 
     import misdetect as md
-    from misdetect.errors import BadCluster
+    from misdetect.said.errors import BadCluster
 
     (tmp_path / "home" / "photos").mkdir(parents=True)
     for i in range(6):

@@ -8,7 +8,7 @@ from test_contract import GLASS, commands, listing, runs  # noqa: F401 - fixture
 
 import misdetect as md
 from misdetect.cli import VERBS
-from misdetect.errors import BadGate
+from misdetect.said.errors import BadGate
 from misdetect.studies.contract import KINDS
 
 GATED = sorted({*VERBS} & {*KINDS, "checkup", "compare", "show"})

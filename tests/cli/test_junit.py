@@ -10,7 +10,7 @@ from test_contract import GLASS, listing
 
 from misdetect.cli.junit import junit
 from misdetect.cli.shell import annotate
-from misdetect.gates import Gate
+from misdetect.said.gates import Gate
 
 NASTY = """by_class['<b> & "x"'].AP > 0"""
 

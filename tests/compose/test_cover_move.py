@@ -5,8 +5,8 @@ import pytest
 
 from misdetect.compose.cover import Covered
 from misdetect.compose.move import Flipped, Moved
-from misdetect.errors import BadArray
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import BadArray
 
 
 @pytest.fixture

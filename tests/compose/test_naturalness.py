@@ -12,8 +12,8 @@ from misdetect.compose.naturalness import Naturalness, hog, naturalness
 from misdetect.compose.paste import Paste, lay
 from misdetect.data import load_data
 from misdetect.data.cutouts import cutouts
-from misdetect.errors import BadArray
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import BadArray
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 needs_photos = pytest.mark.skipif(not COCO66.exists(), reason="needs the photos of ../shared/fixtures/coco66")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from misdetect.compose.fade import Faded
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout
-from misdetect.errors import BadArray
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import BadArray
 
 seeds = st.integers(0, 2**32 - 1)
 places = st.tuples(st.integers(-12, 14), st.integers(-12, 14))

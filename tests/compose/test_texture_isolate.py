@@ -9,8 +9,8 @@ from misdetect.compose.isolate import Isolate
 from misdetect.compose.paste import Paste
 from misdetect.compose.texture import elsewhere, texture
 from misdetect.data.cutouts import Cutout
-from misdetect.errors import BadArray
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import BadArray
 
 PIXELS = np.random.default_rng(0).integers(1, 256, (40, 60, 3), dtype=np.uint8)
 BACKGROUND = Raw(PIXELS)

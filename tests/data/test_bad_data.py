@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.data import load_data
-from misdetect.errors import BadArray, BadData, BadImage, BadSpec, MisdetectError
+from misdetect.said.errors import BadArray, BadData, BadImage, BadSpec, MisdetectError
 
 Document = dict[str, Any]
 Change = Callable[[Document], object]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.boxes import iou
 from misdetect.data.bikes import load_bikes
 from misdetect.data.procedural.bikes.parts import PARTS
 from misdetect.data.procedural.bikes.scene import ABSENT, DAMAGED, INTACT, OCCLUDED, assemble, paint, portray
 from misdetect.data.procedural.draw import generator
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 DELFTBIKES = [
     "back_hand_break",

@@ -15,7 +15,7 @@ from pycocotools.coco import COCO
 
 from misdetect.data import load_data
 from misdetect.data.coco_json import POLYGONS, read_coco
-from misdetect.masks import Masks
+from misdetect.nouns.masks import Masks
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 needs_coco66 = pytest.mark.skipif(not COCO66.exists(), reason="needs ../shared/fixtures/coco66")

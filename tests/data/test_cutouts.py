@@ -16,9 +16,9 @@ from misdetect.data import load_data
 from misdetect.data.cutouts import cut, cutouts
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import NothingToCut
-from misdetect.detections import Truth
-from misdetect.masks import Masks
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import Pixels, digest
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
-from misdetect.picture import Pixels
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels
 
 
 class Blank:

@@ -16,8 +16,8 @@ from written import bounds, cvat, labelme, open_images, png
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Truth
-from misdetect.errors import BadData, BadImage, MisdetectError
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData, BadImage, MisdetectError
 
 
 @pytest.fixture(scope="module")

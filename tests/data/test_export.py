@@ -18,9 +18,9 @@ from misdetect.data.delftbikes import PARTS, STATES
 from misdetect.data.export import export_coco
 from misdetect.data.faults import ExportRefused
 from misdetect.data.images import ImageMissing
-from misdetect.detections import Truth
-from misdetect.masks import Masks
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import Pixels, digest
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 WIDTH, HEIGHT = 24, 16

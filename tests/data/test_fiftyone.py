@@ -9,7 +9,7 @@ from written import bounds, png
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadData, BadSpec
+from misdetect.said.errors import BadData, BadSpec
 
 pytestmark = pytest.mark.heavy
 fo: Any = pytest.importorskip("fiftyone")

@@ -13,7 +13,7 @@ from written import png
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadData, BadSpec, MissingExtra
+from misdetect.said.errors import BadData, BadSpec, MissingExtra
 
 pytestmark = pytest.mark.heavy
 

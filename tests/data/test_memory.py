@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from misdetect import load_data
-from misdetect.detections import Truth
-from misdetect.errors import BadArray, BadData
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadArray, BadData
 
 IMAGES = [np.random.default_rng(i).integers(0, 256, (10 + i, 20, 3), dtype=np.uint8) for i in range(3)]
 NAMED = [(image, {"boxes": [[1, 1, 5, 5]] * i, "labels": ["dog", "cat"][:i]}) for i, image in enumerate(IMAGES)]

@@ -16,8 +16,8 @@ from misdetect.data.procedural.draw.canvas import Canvas
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.rooms.scene import compose, draw
 from misdetect.data.rooms import ROOMS, load_rooms
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 RECORDED_WITH = "5.0.0"
 PINS = {

@@ -3,7 +3,7 @@
 import pytest
 
 import misdetect as md
-from misdetect.errors import MisdetectError
+from misdetect.said.errors import MisdetectError
 
 FORMS = {
     "map.json": '{"TV": "screen", "cup": "mug"}',

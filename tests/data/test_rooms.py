@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.boxes import iou
 from misdetect.data.procedural.draw import generator
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.rooms.layout import NAMES
 from misdetect.data.procedural.rooms.scene import LEAST_PIXELS, compose, draw
 from misdetect.data.rooms import load_rooms
-from misdetect.errors import BadSpec
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 
 def rooms(spec):
@@ -59,8 +59,8 @@ def test_same_address_gives_same_bytes_in_any_order_and_any_process():
     ]
     assert forwards == backwards[::-1]
     code = (
-        "from misdetect.data.rooms import load_rooms; from misdetect.spec import Spec; "
-        "from misdetect.picture import digest; "
+        "from misdetect.data.rooms import load_rooms; from misdetect.nouns.spec import Spec; "
+        "from misdetect.nouns.picture import digest; "
         "d = load_rooms(Spec.parse('rooms:val')); "
         "print(*[digest(s.image, s.truth.boxes, s.truth.masks.to_array()) for s in d[:8]])"
     )

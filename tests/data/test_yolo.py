@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from misdetect.boxes import xyxy_to_xywh
 from misdetect.data import load_data
+from misdetect.nouns.boxes import xyxy_to_xywh
 
 LABELS = "1 0.5 0.5 0.2 0.4\n\n0 0.25 0.25 0.75 0.25 0.75 0.75 0.25 0.75\n"
 

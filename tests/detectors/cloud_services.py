@@ -23,10 +23,10 @@ import numpy as np
 import pytest
 from loopback import Server, running_server
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.detectors.names import COCO
+from misdetect.nouns.detections import Detections
 
 WIDTH, HEIGHT = 130, 90
 SECRETS = {

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from misdetect.detectors import load_detector
-from misdetect.errors import MisdetectError
+from misdetect.said.errors import MisdetectError
 
 FORMATS = {
     "onnx": "onnx:{here}/raw.onnx,decoder=yolov8,{wired}",

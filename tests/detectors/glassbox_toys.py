@@ -8,9 +8,9 @@ import pytest
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
-from misdetect.masks import Masks
-from misdetect.picture import digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import digest
 
 COCO66 = Path(__file__).resolve().parents[2] / "../shared/fixtures/coco66/instances.json"
 NAMES = ("cup", "bowl", "chair", "lamp", "dog")

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from misdetect.detections import Truth
 from misdetect.detectors.hf.folder import transformers_package
+from misdetect.nouns.detections import Truth
 
 CLASSES = 5
 _PLAIN = {"use_timm_backbone": False, "backbone": None, "use_pretrained_backbone": False, "num_labels": CLASSES}

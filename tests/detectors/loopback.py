@@ -18,9 +18,9 @@ import cv2
 import numpy as np
 import pytest
 
-from misdetect.detections import Detections
 from misdetect.detectors.http.endpoint import HttpDetector, load_http
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.spec import Spec
 
 NAMES = ["cat", "dog", "bird"]
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.boxes import nms
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
-from misdetect.errors import BadArray
+from misdetect.nouns.boxes import nms
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.said.errors import BadArray
 
 NOTHING = Dropped([], [], [], [])
 

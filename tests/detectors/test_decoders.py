@@ -14,7 +14,7 @@ from misdetect.detectors.onnx.decoders import (
     UserDecoder,
 )
 from misdetect.detectors.outputs import Frame
-from misdetect.errors import BadSpec, DetectorFailed
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 CLASSES, WIDTH, HEIGHT = 5, 96, 64
 

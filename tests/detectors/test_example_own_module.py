@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from misdetect.detectors import load_detector
-from misdetect.protocols import level
+from misdetect.nouns.protocols import level
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_module.py"
 

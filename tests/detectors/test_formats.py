@@ -22,10 +22,10 @@ from format_tables import (
 )
 from loopback import running_server
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import FAMILIES
-from misdetect.errors import MisdetectError
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import MisdetectError
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from format_tables import make_models, refused
 
 from misdetect.detectors import load_detector
-from misdetect.errors import MisdetectError
+from misdetect.said.errors import MisdetectError
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from misdetect.candidates import Reason
 from misdetect.data.dataset import Dataset
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import Cap, Misrank, NoProposal, OtherClass, Shift, Sink, TopK
-from misdetect.protocols import Traced, level
+from misdetect.nouns.candidates import Reason
+from misdetect.nouns.protocols import Traced, level
 
 MECHANISM = {
     "no-proposal": "proposal",

@@ -13,7 +13,6 @@ from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout, cutouts
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import (
     Hallucinate,
@@ -28,8 +27,9 @@ from misdetect.detectors.glassbox.faults import (
     VanishNear,
 )
 from misdetect.detectors.glassbox.recognise import Recogniser
-from misdetect.errors import DetectorFailed
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Raw
+from misdetect.said.errors import DetectorFailed
 
 CUP = [20.0, 20.0, 40.0, 40.0]
 DOG = [100.0, 60.0, 140.0, 100.0]

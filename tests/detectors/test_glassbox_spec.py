@@ -18,7 +18,7 @@ from misdetect.detectors.glassbox.faults import (
     TopK,
     parse_faults,
 )
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 READ = {
     "none": (),

@@ -9,12 +9,12 @@ from hf_models import CLASSES, KINDS, TWO_STAGE, build, images
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.candidates import Reason
 from misdetect.detectors.hf.detector import wrap
 from misdetect.detectors.hf.folder import transformers_package
 from misdetect.detectors.hf.trace import choose
-from misdetect.errors import BadSpec, DetectorFailed
-from misdetect.protocols import level
+from misdetect.nouns.candidates import Reason
+from misdetect.nouns.protocols import level
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 torch.set_num_threads(1)
 

@@ -6,9 +6,9 @@ import torch
 from hf_models import KINDS, build, images, truth
 from torch import nn
 
-from misdetect.detections import Truth
 from misdetect.detectors.hf.detector import thaw, wrap
-from misdetect.errors import BadArray
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadArray
 
 torch.set_num_threads(1)
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from hf_models import images
 
-from misdetect.detections import Truth
 from misdetect.detectors.hf.detector import wrap
 from misdetect.detectors.hf.small import small_deformable_detr
+from misdetect.nouns.detections import Truth
 
 torch.set_num_threads(1)
 

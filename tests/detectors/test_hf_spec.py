@@ -14,7 +14,7 @@ from misdetect.detectors import load_detector
 from misdetect.detectors.hf.detector import wrap
 from misdetect.detectors.hf.folder import transformers_package
 from misdetect.detectors.hf.input import Input, parse_size, read_input
-from misdetect.errors import BadData, BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadData, BadSpec, BadWeights, MissingExtra
 
 torch.set_num_threads(1)
 

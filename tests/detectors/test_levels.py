@@ -2,8 +2,8 @@
 
 import pytest
 
-from misdetect.errors import LevelTooLow, MisdetectError
-from misdetect.protocols import Detector, Differentiable, Traced, Trainable, level, require
+from misdetect.nouns.protocols import Detector, Differentiable, Traced, Trainable, level, require
+from misdetect.said.errors import LevelTooLow, MisdetectError
 
 OFFERS = {
     "Detector": ("detect",),

@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import save, write
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.names import COCO_IDS
-from misdetect.errors import BadSpec, BadWeights, MissingExtra
-from misdetect.protocols import Detector, level
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.protocols import Detector, level
+from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "../shared/fixtures"

@@ -11,8 +11,8 @@ from onnx_graphs import BOXES, HEIGHT, LABELS, LAYOUTS, NAMES, SCORES, ULTRALYTI
 
 from misdetect.detectors import load_detector
 from misdetect.detectors.onnx.detector import look_into
-from misdetect.errors import BadSpec, BadWeights, MisdetectError
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, MisdetectError
 
 IMAGE = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
 

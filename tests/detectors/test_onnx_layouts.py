@@ -6,8 +6,8 @@ from onnx_graphs import BOXES, HEIGHT, LABELS, LAYOUTS, NAMES, SCORES, WIDTH, sa
 
 from misdetect.detectors import load_detector
 from misdetect.detectors.onnx.detector import look_into
-from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 IMAGE = np.full((2 * HEIGHT, 2 * WIDTH, 3), 90, np.uint8)  # twice the network's size
 

@@ -9,11 +9,11 @@ import torch
 from onnx import TensorProto, helper, version_converter
 from onnx_graphs import ULTRALYTICS, info, write
 
-from misdetect.detections import Truth
 from misdetect.detectors import load_detector
 from misdetect.detectors.onnx.opset import KNOWN, CannotLower, lower, opset_of
-from misdetect.errors import LevelTooLow
-from misdetect.protocols import level
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import level
+from misdetect.said.errors import LevelTooLow
 
 SIDE, CLASSES = 64, 3
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from pretended_device import PretendedDevice
 
 import misdetect as md
-from misdetect.boxes import iou
-from misdetect.detections import Truth
 from misdetect.detectors.preprocess import PRESETS, Preprocess
 from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX
-from misdetect.errors import LevelTooLow, MissingExtra
-from misdetect.protocols import as_white_box, level
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import as_white_box, level
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import LevelTooLow, MissingExtra
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

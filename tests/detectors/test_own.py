@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from misdetect import load_detector
-from misdetect.detections import Detections
-from misdetect.errors import BadSpec, LevelTooLow
-from misdetect.protocols import level
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.protocols import level
+from misdetect.said.errors import BadSpec, LevelTooLow
 
 IMAGE = np.full((8, 12, 3), 100, dtype=np.uint8)
 

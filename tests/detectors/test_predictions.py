@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections, Truth
 from misdetect.detectors import load_any as load_detector
 from misdetect.detectors import predictions
 from misdetect.detectors.predictions import StoredPredictions, read_results
-from misdetect.errors import BadData, BadSpec
-from misdetect.protocols import level
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.protocols import level
+from misdetect.said.errors import BadData, BadSpec
 
 FIXTURES = Path(__file__).parents[2] / "../shared/fixtures/cocoapi100"
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason="../shared/fixtures is absent")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misdetect.detectors.preprocess import PRESETS, Preprocess, place
-from misdetect.errors import BadArray
+from misdetect.said.errors import BadArray
 
 RESIZES = ("letterbox", "letterbox-topleft", "stretch")
 side = st.integers(1, 1500)

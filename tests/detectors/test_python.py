@@ -6,9 +6,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
-from misdetect.errors import BadSpec, DetectorFailed
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 MODULE = """
 from sibling_of_mine import NAMES

@@ -13,7 +13,7 @@ from misdetect.cli.detectors import detectors
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import FAMILIES, catalogue
 from misdetect.detectors.names import COCO, COCO91, COCO_IDS, read_names
-from misdetect.errors import BadSpec, MisdetectError, MissingExtra
+from misdetect.said.errors import BadSpec, MisdetectError, MissingExtra
 
 ROOT = Path(__file__).parents[2]
 INSTANCES = ROOT / "../shared/fixtures/coco66/instances.json"

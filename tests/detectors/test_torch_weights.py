@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from misdetect.detectors.weights import fit_weights, read_weights, weights_digest, write_weights
-from misdetect.errors import BadWeights
+from misdetect.said.errors import BadWeights
 
 
 def net(seed: int = 0, width: int = 4) -> nn.Module:

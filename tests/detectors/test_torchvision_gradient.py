@@ -9,12 +9,12 @@ import pytest
 import torch
 from torchvision_toys import FAMILIES, NAMES, pictures, toy, truth
 
-from misdetect.detections import Truth
 from misdetect.detectors.torchvision.detector import TorchvisionDetector
 from misdetect.detectors.torchvision.load import wrap
-from misdetect.errors import BadArray
-from misdetect.masks import Masks
-from misdetect.protocols import Trainable, level
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.protocols import Trainable, level
+from misdetect.said.errors import BadArray
 
 LOSSES = ("cls", "loc", "all")
 

@@ -15,9 +15,9 @@ from misdetect.detectors.torchvision import ops as torchvision_ops
 from misdetect.detectors.torchvision.detector import TorchvisionDetector
 from misdetect.detectors.torchvision.load import BUILDERS, _renamed, load_torchvision
 from misdetect.detectors.weights import write_weights
-from misdetect.errors import BadSpec, BadWeights
-from misdetect.protocols import level
-from misdetect.spec import Spec
+from misdetect.nouns.protocols import level
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights
 
 models = torchvision_ops.load().models
 SMALL = "ssdlite320_mobilenet_v3_large"

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torchvision_toys import FAMILIES, NAMES, Pyramid, anchors, faster_rcnn, pictures, toy
 
-from misdetect.boxes import iou
-from misdetect.candidates import Candidates, Reason
-from misdetect.detections import Detections
 from misdetect.detectors.torchvision.load import wrap
-from misdetect.errors import BadSpec, LevelTooLow
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.candidates import Candidates, Reason
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec, LevelTooLow
 
 ONE_STAGE = ("ssd", "retinanet", "fcos")
 

@@ -11,14 +11,14 @@ import torch
 from pretended_device import PretendedDevice
 
 from misdetect.data import load_data
-from misdetect.detections import Truth
 from misdetect.detectors import load_detector
 from misdetect.detectors.hf.detector import wrap as wrap_hf
 from misdetect.detectors.torchvision.load import wrap as wrap_torchvision
 from misdetect.detectors.where import fastest_batch
 from misdetect.detectors.yolox.net import cells_of
-from misdetect.errors import BadSpec
-from misdetect.grid import boxes_on_grid, scores_on_grid
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.grid import boxes_on_grid, scores_on_grid
+from misdetect.said.errors import BadSpec
 
 FAMILIES = ["ssd", "yolox", "faster-rcnn", "retinanet", "deformable-detr"]
 

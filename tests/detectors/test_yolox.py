@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_yolox_net import nano_weights
 
-from misdetect.boxes import iou
-from misdetect.candidates import Reason
-from misdetect.detections import Truth
 from misdetect.detectors.yolox.detector import YoloxDetector, load_yolox
 from misdetect.detectors.yolox.net import YOLOX, Shape
-from misdetect.errors import BadArray, BadSpec, BadWeights
-from misdetect.protocols import level
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.candidates import Reason
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import level
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, BadWeights
 
 torch.set_num_threads(1)
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from misdetect.boxes import iou as numpy_iou
 from misdetect.detectors.yolox.loss import Objects, SimOTA, assign, l1_of, losses_of, near_centre, paired_iou, simota
 from misdetect.detectors.yolox.net import Raw, cells_of
+from misdetect.nouns.boxes import iou as numpy_iou
 
 torch.set_num_threads(1)
 CELLS = cells_of(64, 64, (8, 16, 32), torch.device("cpu"))

@@ -13,7 +13,7 @@ import torch
 
 from misdetect.detectors.yolox.detector import shape_of
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Raw, Shape, cells_of
-from misdetect.errors import BadWeights
+from misdetect.said.errors import BadWeights
 
 torch.set_num_threads(1)
 NANO = Path(__file__).parents[2] / "../shared/fixtures/models/yolox_nano.onnx"

@@ -19,8 +19,8 @@ from misdetect.detectors.zoo import shipped as the_zoo  # noqa: E402
 from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
 from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # noqa: E402
 from misdetect.engine.store import Run  # noqa: E402
-from misdetect.errors import BadSpec, BadWeights, RunMismatch  # noqa: E402
-from misdetect.protocols import level  # noqa: E402
+from misdetect.nouns.protocols import level  # noqa: E402
+from misdetect.said.errors import BadSpec, BadWeights, RunMismatch  # noqa: E402
 from misdetect.studies.harden.zoo import change_of  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402

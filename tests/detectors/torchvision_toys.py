@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from misdetect.detections import Truth
 from misdetect.detectors.torchvision import ops as torchvision_ops
+from misdetect.nouns.detections import Truth
 
 torchvision_ops.load()
 torch.set_num_threads(1)

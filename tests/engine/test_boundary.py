@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.candidates import Candidates, Dropped, Pairs
-from misdetect.detections import Detections
 from misdetect.engine.boundary import check_batch, check_candidates, check_detections, check_gradient
-from misdetect.errors import DetectorFailed
-from misdetect.masks import Masks
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.masks import Masks
+from misdetect.said.errors import DetectorFailed
 
 HEIGHT, WIDTH = 20, 30
 INSIDE = [1.0, 2.0, 10.0, 12.0]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections
 from misdetect.engine import cache as module
 from misdetect.engine.cache import Cache, decode, default_path, encode
+from misdetect.nouns.detections import Detections
 
 
 def some(seed: int, n: int = 3, masks: bool = False) -> Detections:
@@ -149,7 +149,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from misdetect.detections import Detections
+from misdetect.nouns.detections import Detections
 from misdetect.engine import cache as module
 module._WRITE_EVERY = 0.001
 print("ready", flush=True)

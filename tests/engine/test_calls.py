@@ -6,7 +6,7 @@ from toys import ChainStudy, SumDetector, chain_rows, picture, score_of
 from misdetect.engine import pump as pump_module
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect, Trace
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
 
 
 class Dividing(SumDetector):

@@ -9,11 +9,11 @@ import pytest
 from toys import ChainStudy, SumDetector, chain_rows, score_of
 from worker_toys import Counted, DiesOf, DiesOnce, HangsOnce, Rounds, Slow, StopsOnce, counted
 
-from misdetect.budget import Budget
 from misdetect.engine import conversation, run_study
 from misdetect.engine.backend import Asking, Cluster
 from misdetect.engine.cluster import RayWorkers, connect
-from misdetect.errors import BadCluster
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import BadCluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
 
@@ -108,7 +108,7 @@ from functools import partial
 from pathlib import Path
 from toys import SumDetector
 from worker_toys import Rounds, Slow
-from misdetect.budget import Budget
+from misdetect.kept.budget import Budget
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking, Cluster
 folder = Path({folder!r})

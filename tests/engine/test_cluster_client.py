@@ -16,7 +16,7 @@ from test_cluster import (  # noqa: F401 - they run again here, with these nodes
 )
 
 from misdetect.engine.cluster import connect
-from misdetect.errors import BadCluster
+from misdetect.said.errors import BadCluster
 
 pytestmark = pytest.mark.heavy
 

@@ -8,10 +8,10 @@ import pytest
 from toys import ChainStudy, SumDetector, chain_rows
 from worker_toys import Slow, counted
 
-from misdetect.budget import Budget
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking, Cluster
-from misdetect.errors import BadCluster
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import BadCluster
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
 

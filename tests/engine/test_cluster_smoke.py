@@ -3,9 +3,9 @@
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows
 
-from misdetect.budget import Budget
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking, Cluster
+from misdetect.kept.budget import Budget
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
 

@@ -11,7 +11,7 @@ from toys import ChainStudy, SumDetector, chain_rows
 from misdetect.engine import store
 from misdetect.engine.parts import part_files
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
+from misdetect.said.errors import BadData
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from toys import DATA
 
-from misdetect.detections import Truth
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Gradient
+from misdetect.nouns.detections import Truth
 
 LOSSES = ("cls", "loc", "all")
 NOTHING = Truth.empty()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from toys import ChainStudy, SumDetector, chain_rows, picture, score_of
 
-from misdetect.candidates import Candidates, Dropped, Pairs
-from misdetect.detections import Detections
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect, Trace
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs
+from misdetect.nouns.detections import Detections
 
 
 def nothing() -> Candidates:

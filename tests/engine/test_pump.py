@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from toys import ChainStudy, SumDetector, chain, chain_rows, picture, score_of
 
-from misdetect.budget import Budget
-from misdetect.detections import Detections
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Detect
-from misdetect.errors import BadImage
+from misdetect.kept.budget import Budget
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadImage
 
 
 def flat(finished):

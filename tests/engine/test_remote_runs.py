@@ -9,16 +9,16 @@ from test_store import go
 from toys import ChainStudy, SumDetector, chain_rows
 
 import misdetect as md
-from misdetect import lease, mirror
-from misdetect.budget import Budget
 from misdetect.data import load_data, unseen
 from misdetect.data.export import export_coco
 from misdetect.detectors.catalogue import reach
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec, MisdetectError, RunBusy
-from misdetect.lease import Lease
-from misdetect.mirror import local_path
-from misdetect.remote import Remote, Unreachable
+from misdetect.kept import lease, mirror
+from misdetect.kept.budget import Budget
+from misdetect.kept.lease import Lease
+from misdetect.kept.mirror import local_path
+from misdetect.kept.remote import Remote, Unreachable
+from misdetect.said.errors import BadSpec, MisdetectError, RunBusy
 from misdetect.studies.contract import budget_file
 
 OUT = "memory://bucket/runs/run"
@@ -199,7 +199,7 @@ def paid(queries, **more):
 
 def test_a_budget_holds_whichever_machine_goes_on(store, machine, monkeypatch):
     """A machine that was lost is taken to have spent all that it had entered."""
-    monkeypatch.setattr("misdetect.budget.AHEAD", 8)
+    monkeypatch.setattr("misdetect.kept.budget.AHEAD", 8)
     outcome, asked = paid(20)
     assert (outcome.stopped, asked) == ("budget", 20)
     machine("machine-2")

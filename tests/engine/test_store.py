@@ -14,7 +14,6 @@ import pytest
 from fresh import in_fresh_process
 from toys import DATA, ChainStudy, SumDetector, chain_rows, picture
 
-from misdetect.budget import Budget
 from misdetect.data.images import ImageCorrupt
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
@@ -22,7 +21,8 @@ from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Detect
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadImage, DetectorFailed, RunBusy, RunMismatch
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import BadData, BadImage, DetectorFailed, RunBusy, RunMismatch
 
 HERE = Path(__file__).parent
 

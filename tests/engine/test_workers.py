@@ -7,10 +7,10 @@ import pytest
 from toys import ChainStudy, SumDetector, chain_rows
 from worker_toys import DiesAlways, DiesOf, DiesOnce, Exits, HangsOnce, Rounds, StopsOnce, exits_at_once
 
-from misdetect.budget import Budget
 from misdetect.engine import conversation, run_study, workers
 from misdetect.engine.backend import Asking
-from misdetect.errors import DetectorFailed
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import DetectorFailed
 
 COUNT = 60
 

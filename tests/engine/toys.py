@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data import load_data
-from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Raw
 
 
 def picture(seed: int, size: int = 16) -> Raw:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from misdetect.detections import Detections
 from misdetect.engine.cache import decode, encode
+from misdetect.nouns.detections import Detections
 
 TABLE = "CREATE TABLE predictions (key TEXT PRIMARY KEY, value BLOB, used INTEGER) WITHOUT ROWID"
 

@@ -21,7 +21,7 @@ from malformed_world import (
     score_command,
 )
 
-from misdetect.settings import Setting, settings_of
+from misdetect.nouns.settings import Setting, settings_of
 
 
 def _settings() -> dict[str, Any]:

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from misdetect.detections import Detections
+from misdetect.nouns.detections import Detections
 
 
 class Slow:

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import numpy as np
 
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
 
 
 def overlap(a, b) -> float:

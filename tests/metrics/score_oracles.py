@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
 from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
-from misdetect.masks import Masks
 from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_columns
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks
 
 Coco = dict[str, Any]
 Records = list[dict[str, Any]]

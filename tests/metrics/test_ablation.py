@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mechanism_oracles import NETWORKS, network
 
-from misdetect.errors import BadArray
-from misdetect.grid import scores_on_grid
 from misdetect.metrics.ablation import ABLATIONS, ablate, factored, identified_by
+from misdetect.nouns.grid import scores_on_grid
+from misdetect.said.errors import BadArray
 
 shares = st.integers(0, 20).map(lambda n: n / 20)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from score_oracles import cocoapi100, columns, pycocotools_evaluation, random_coco
 
-from misdetect.errors import BadArray
 from misdetect.metrics.ap import METRICS, average_precision
+from misdetect.said.errors import BadArray
 
 PUBLISHED = (0.505, 0.697, 0.573, 0.586, 0.519, 0.501, 0.387, 0.594, 0.595, 0.640, 0.566, 0.564)
 

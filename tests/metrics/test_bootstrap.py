@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from misdetect.errors import BadArray
 from misdetect.metrics.bootstrap import interval, ratios, resamples
+from misdetect.said.errors import BadArray
 
 
 def test_interval_of_a_mean_agrees_with_the_normal_one():

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadArray
 from misdetect.metrics import confusion as module
 from misdetect.metrics.confusion import MODES, POLICIES, assign, confusion, found_by_class, in_data_columns
 from misdetect.metrics.matching import greedy_match
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadArray
 
 NAMES = ("cat", "dog")
 sides = st.integers(0, 8)

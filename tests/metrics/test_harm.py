@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections
-from misdetect.errors import BadArray
 from misdetect.metrics.harm import (
     CHANGES,
     EFFECTS,
@@ -18,6 +16,8 @@ from misdetect.metrics.harm import (
     standing_of,
 )
 from misdetect.metrics.transplant import Rules, compare
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadArray
 
 CLASSES = 3
 KNOWN = np.array([True, True, False])

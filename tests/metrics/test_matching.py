@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_oracles import dataset_of, pycocotools_evaluation, random_coco
 
-from misdetect.boxes import coverage, iou
-from misdetect.detections import Detections, Truth
 from misdetect.metrics.matching import greedy_match, overlap_of_pairs, pairs_within_images
+from misdetect.nouns.boxes import coverage, iou
+from misdetect.nouns.detections import Detections, Truth
 
 sides = st.integers(0, 8)
 grid_boxes = st.tuples(sides, sides, st.integers(1, 6), st.integers(1, 6)).map(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mechanism_oracles import CELLS, NETWORKS, algorithm_1, is_missed, network, objects, overlap
 
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
-from misdetect.detections import Detections
-from misdetect.errors import BadArray
 from misdetect.metrics.diagnosis import REASONS, diagnose
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, fitting, missed, reading_of
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadArray
 
 
 def inside(proposals, refined, scores, kept=(), dropped=(), **more) -> Candidates:

@@ -5,7 +5,7 @@ import pytest
 from mechanism_oracles import NETWORKS, network, objects, overlap
 
 from misdetect.data.dataset import Sample
-from misdetect.detections import Truth
+from misdetect.nouns.detections import Truth
 from misdetect.studies.explain.rows import Seen, image_rows
 from misdetect.studies.explain.settings import ExplainSettings
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections
-from misdetect.errors import BadSpec
 from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED, Oracle, compare, inserted
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec
 
 NOWHERE = (-1000.0, -1000.0, -900.0, -900.0)
 

@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.boxes import iou
-from misdetect.errors import BadArray
 from misdetect.metrics.bootstrap import resamples
 from misdetect.metrics.parts import (
     IOUS,
@@ -23,6 +21,8 @@ from misdetect.metrics.parts import (
     mean_boxes,
     recalls,
 )
+from misdetect.nouns.boxes import iou
+from misdetect.said.errors import BadArray
 
 TABLE_1 = [
     (0.83, 0.28, 0.7209, 0.72),

@@ -7,11 +7,11 @@ import pytest
 from score_oracles import cocoapi100, columns, dataset_of, random_coco, stored
 
 from misdetect.detectors.predictions import detection_columns
-from misdetect.errors import BadArray, BadData
 from misdetect.metrics.ap import METRICS
 from misdetect.metrics.columns import truth_columns
 from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, TRUTH_TYPES, TideSettings
+from misdetect.said.errors import BadArray, BadData
 
 
 def crowd_of(count, labels=1):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from misdetect.detections import Truth
 from misdetect.metrics.slices import attributes, bins, over_represented, rate_intervals
+from misdetect.nouns.detections import Truth
 
 
 def test_attributes_by_hand():

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_oracles import MAIN_AND_SPECIAL, cocoapi100, columns, random_coco, tidecv_run
 
-from misdetect.errors import BadArray
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.tide import DETECTION_TYPES, TRUTH_TYPES, TideSettings, assign, costs
+from misdetect.said.errors import BadArray
 
 LIKE_TIDECV = TideSettings(cap=100)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections
-from misdetect.errors import BadSpec
 from misdetect.metrics.transplant import OWN, Rules, compare, compare_all, match_score
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec
 
 T = np.array([40.0, 40, 60, 60])
 

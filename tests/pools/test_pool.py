@@ -20,15 +20,15 @@ from misdetect.data.cutouts import Cutout, cutouts
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import BadRecord, ExportRefused, Malformed
 from misdetect.data.images import ImageCorrupt, ImageMissing, ImageOutside
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadData, BadImage, BadSpec, DetectorFailed, LevelTooLow
-from misdetect.masks import Masks
-from misdetect.picture import digest
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import digest
 from misdetect.pools import files as pool_files
 from misdetect.pools import pool as pool_module
 from misdetect.pools.pool import Pool, Refinement, build_pool, load_pool, write_pool
 from misdetect.pools.refine import Outline, second_piece, solidity
 from misdetect.pools.sheet import sheet
+from misdetect.said.errors import BadData, BadImage, BadSpec, DetectorFailed, LevelTooLow
 from misdetect.studies.segment import segmented_pool
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"

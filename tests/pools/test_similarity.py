@@ -15,11 +15,11 @@ from PIL import Image
 from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Sample
-from misdetect.detections import Truth
-from misdetect.errors import BadSpec, DetectorFailed
-from misdetect.picture import digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
 from misdetect.pools.pool import Pool, Refinement, build_pool
 from misdetect.pools.similarity import Similarity, average_hash, cosine_distances, crops, hash_distances, opaque
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66/instances.json"
 needs_photos = pytest.mark.skipif(not COCO66.exists(), reason="needs the photos of ../shared/fixtures/coco66")

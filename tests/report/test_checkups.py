@@ -5,8 +5,8 @@ import json
 import pytest
 from written_runs import write
 
-from misdetect.errors import BadData
 from misdetect.report.checkups import CHECKUP, PLAN, is_checkup, read_checkup, write_checkup
+from misdetect.said.errors import BadData
 from misdetect.studies.contract import KINDS
 
 FOUND = {

@@ -8,7 +8,6 @@ import pytest
 from explain_runs import write
 
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadSpec
 from misdetect.report.comparison import (
     CompareSettings,
     check_folder,
@@ -18,6 +17,7 @@ from misdetect.report.comparison import (
     open_all,
     settings_of,
 )
+from misdetect.said.errors import BadData, BadSpec
 
 
 @pytest.mark.parametrize(

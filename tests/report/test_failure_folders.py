@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from written_runs import NAMES, written
 
-from misdetect.boxes import SIDES
 from misdetect.data.memory import from_pairs
+from misdetect.nouns.boxes import SIDES
 from misdetect.report import failure_folders
 from misdetect.report.failure_folders import write_folders
 from misdetect.report.figures import colour

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import misdetect as md
-from misdetect.boxes import iou
 from misdetect.compose.cover import Covered
 from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste, resized
 from misdetect.compose.texture import texture
 from misdetect.data.cutouts import cut
-from misdetect.detections import Truth
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.detections import Truth
 from misdetect.report import figures
 from misdetect.report.larger import larger, shown
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from misdetect.errors import BadData
 from misdetect.report.latex import TABLES, latex
+from misdetect.said.errors import BadData
 
 WHO = {"detector": "zoo:x", "data": "rooms:val"}
 NAME = "zoo:x on rooms:val"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from written_runs import NAMES, position, thing, write
 
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
 from misdetect.report import figures, scan
 
 SIDE, TOP = 400, 22

@@ -7,10 +7,9 @@ import pytest
 from written_runs import position, write, written
 
 import misdetect as md
-from misdetect.boxes import SIDES
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.memory import from_pairs
-from misdetect.errors import BadImage
+from misdetect.nouns.boxes import SIDES
 from misdetect.report import scenes
 from misdetect.report.album import Album
 from misdetect.report.scenes import (
@@ -23,6 +22,7 @@ from misdetect.report.scenes import (
     stages,
     take_photos,
 )
+from misdetect.said.errors import BadImage
 from misdetect.studies.attack.rows import SCHEMA as ATTACK
 from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings

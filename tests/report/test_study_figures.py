@@ -5,7 +5,7 @@ import pytest
 from chart_parts import bar_heights, bar_lengths, intervals, points, words
 from matplotlib.colors import to_rgba
 
-from misdetect.picture import Raw
+from misdetect.nouns.picture import Raw
 from misdetect.report import attack_figures, charts, verify_figures
 
 

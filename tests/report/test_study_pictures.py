@@ -13,12 +13,12 @@ from written_runs import written
 import misdetect as md
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.memory import from_pairs
-from misdetect.detections import Detections, Truth
 from misdetect.engine.store import Run
-from misdetect.errors import BadImage
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import Raw
 from misdetect.report import attack, confusion, explain, figures, fuzz, verify
 from misdetect.report.larger import LEAST
+from misdetect.said.errors import BadImage
 from misdetect.studies.attack.rows import SCHEMA, png
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.fuzz.rows import Classes

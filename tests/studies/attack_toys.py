@@ -3,9 +3,9 @@ gradients. Also loaded as ``python:`` specs, by workers and as surrogates."""
 
 import numpy as np
 
-from misdetect.boxes import iou
 from misdetect.data.memory import from_pairs
-from misdetect.detections import Detections, Truth
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.detections import Detections, Truth
 
 TILE, SIDE = 16, 48
 NAMES = ("red", "green")

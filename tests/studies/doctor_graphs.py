@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import misdetect as md
-from misdetect.detections import Truth
+from misdetect.nouns.detections import Truth
 
 NAMES = ("red", "green", "blue")
 SIDE, CELL = 64, 16

@@ -11,8 +11,8 @@ import numpy as np
 
 import misdetect as md
 from misdetect.compose.resend import EDITS
-from misdetect.detections import Truth
-from misdetect.picture import digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 COCO66 = f"coco:{FIXTURES}/coco66/instances.json,images={FIXTURES}/coco66/images"

@@ -3,10 +3,10 @@
 import numpy as np
 
 import misdetect as md
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
-from misdetect.picture import digest
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
 
 NAMES = ("cup", "bowl", "lamp")
 

@@ -4,13 +4,13 @@ wrong, campaigns of both, and paper 4's oracle written again."""
 import numpy as np
 
 import misdetect as md
-from misdetect.boxes import iou
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import MoveNear, RenameNear, VanishNear
-from misdetect.picture import digest
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import digest
 
 TILE = 32
 SPEC = "rooms:val,count=24"

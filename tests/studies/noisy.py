@@ -10,10 +10,10 @@ import numpy as np
 from fuzz_toys import BlotDetector
 from scan_toys import TileDetector
 
-from misdetect.candidates import Candidates, Dropped, Pairs
-from misdetect.detections import Detections
-from misdetect.grid import PIXEL_STEPS, SCORE_STEPS
-from misdetect.picture import digest
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.grid import PIXEL_STEPS, SCORE_STEPS
+from misdetect.nouns.picture import digest
 
 INSIDE, NOISE = 0.35, 0.1
 """In steps of the grid: how far from its point a number lies at most, and by how much noise moves it at most. Together

@@ -8,9 +8,9 @@ import numpy as np
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.data.export import export_coco
-from misdetect.detections import Detections, Truth
-from misdetect.masks import Masks
-from misdetect.open_names import OpenNames
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.open_names import OpenNames
 
 CELL = 8
 SIGNS = ((8, 8, "EXIT"), (56, 24, "SALE"))

@@ -6,16 +6,16 @@ from dataclasses import asdict, replace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from misdetect.boxes import SIDES
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.metrics.harm import EFFECTS, HARMS
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.detections import Detections
 from misdetect.studies.scan.adaptive import AdaptiveScan, Search
 from misdetect.studies.scan.pairs import Transplant, grid, transplants
 from misdetect.studies.scan.rows import MEASURES, SCHEMA

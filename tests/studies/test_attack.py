@@ -13,10 +13,10 @@ from PIL import Image
 import misdetect as md
 from misdetect.data.export import export_coco
 from misdetect.data.memory import from_pairs
-from misdetect.detections import Truth
 from misdetect.detectors import load_detector
 from misdetect.detectors.zoo.shipped import ZOO, manifest
-from misdetect.errors import BadData, BadSpec, LevelTooLow, NothingToTest
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData, BadSpec, LevelTooLow, NothingToTest
 from misdetect.studies.attack.ladder import MASKED, STRONG, UNCHECKED, WEAK
 from misdetect.studies.attack.plan import main_attacks, rungs
 from misdetect.studies.attack.rows import pixels_of

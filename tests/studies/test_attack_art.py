@@ -5,7 +5,7 @@ import pytest
 from attack_toys import naive_found
 
 import misdetect as md
-from misdetect.detections import Truth
+from misdetect.nouns.detections import Truth
 from misdetect.studies.attack.rows import pixels_of
 
 IMAGES, EPS, ALPHA, STEPS = 6, 8, 2, 10

@@ -6,9 +6,9 @@ from attack_toys import SIDE, Tiles, data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Truth
 from misdetect.engine.requests import Gradient
-from misdetect.errors import BadSpec
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadSpec
 from misdetect.studies.attack.climb import Ball, Pace, class_aware, climb, uphill
 from misdetect.studies.attack.where import Where, distances
 

@@ -15,10 +15,10 @@ from explain_toys import Grey, Random, dataset
 import misdetect as md
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import OtherClass, Sink
-from misdetect.errors import BadData, BadSpec, LevelTooLow
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData, BadSpec, LevelTooLow
 from misdetect.studies.detect import coco_results, write_results
 
 

@@ -12,8 +12,8 @@ from verify_toys import BOXES, Told, sample
 from verify_toys import data as parts
 
 import misdetect as md
-from misdetect.boxes import iou
 from misdetect.data.memory import from_pairs
+from misdetect.nouns.boxes import iou
 
 ROOMS = "rooms:val,size=96,count=8"
 CONFIDENCE, SEED = 0.8, 3

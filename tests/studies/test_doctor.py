@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import misdetect as md
 from misdetect.compose.resend import EDITS, come_back, resent, sent_size
-from misdetect.detections import Detections, Said, Truth
-from misdetect.picture import Raw
+from misdetect.nouns.detections import Detections, Said, Truth
+from misdetect.nouns.picture import Raw
 from misdetect.studies.doctor import DOCTOR
 from misdetect.studies.doctor.bench import rewired
 from misdetect.studies.doctor.readings import BOX_READINGS, assigned, label_readings

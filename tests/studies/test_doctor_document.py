@@ -8,7 +8,7 @@ import pytest
 
 import misdetect as md
 from misdetect.data.memory import from_pairs
-from misdetect.detections import Truth
+from misdetect.nouns.detections import Truth
 from misdetect.studies.doctor.document import told
 from misdetect.studies.doctor.evidence import Reading
 from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import misdetect as md
-from misdetect.boxes import iou
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened, with_truth
-from misdetect.detections import Detections, Truth
 from misdetect.engine.requests import Detect, Trace
-from misdetect.errors import BadData
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.nouns.boxes import iou
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadData
 from misdetect.studies.explain import ExplainSettings, ExplainStudy
 from misdetect.studies.explain.compare import shared_misses, side_by_side
 from misdetect.studies.explain.regions import average_precision, curve

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.said.errors import BadData
 from misdetect.studies.explain.compare import Judged, compared, difference, missed_by, shared_misses
 
 

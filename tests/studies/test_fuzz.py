@@ -8,17 +8,17 @@ from fuzz_toys import SPEC, BlotDetector, Restless, Twofold, cut_out, make_blots
 from toys import taken
 
 import misdetect as md
-from misdetect.boxes import boxes_of, gaps
-from misdetect.budget import Budget
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import RenameNear, VanishNear
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
-from misdetect.errors import BadData, BadSpec
-from misdetect.picture import digest
+from misdetect.kept.budget import Budget
+from misdetect.nouns.boxes import boxes_of, gaps
+from misdetect.nouns.picture import digest
 from misdetect.pools.pool import load_pool
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.contract import document_of
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failing import failing_images

@@ -7,8 +7,8 @@ from fuzz_toys import BlotDetector
 
 import misdetect as md
 from misdetect import engine
-from misdetect.budget import Budget
-from misdetect.errors import NothingToTest, RunBusy, RunMismatch
+from misdetect.kept.budget import Budget
+from misdetect.said.errors import NothingToTest, RunBusy, RunMismatch
 from misdetect.studies.contract import budget_file
 
 ROOMS = "rooms:val,count=12"

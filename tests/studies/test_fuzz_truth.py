@@ -7,9 +7,9 @@ from PIL import Image
 
 import misdetect as md
 from misdetect.data import load_data
-from misdetect.detections import Detections, Truth
-from misdetect.labels import Joined
 from misdetect.metrics import metamorphic
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.labels import Joined
 from misdetect.studies.fuzz.truth import Judge
 
 SIDES = ("x0", "y0", "x1", "y1")

@@ -8,7 +8,7 @@ from test_attack_climb import drive
 
 from misdetect.data import load_data
 from misdetect.detectors import load_detector
-from misdetect.errors import LevelTooLow
+from misdetect.said.errors import LevelTooLow
 from misdetect.studies.attack.climb import Ball, Pace, class_aware, climb, uphill
 from misdetect.studies.harden.adversarial import Adversarial, together
 

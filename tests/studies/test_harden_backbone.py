@@ -9,7 +9,7 @@ from attack_toys import Tiles
 
 from misdetect.data import load_data
 from misdetect.detectors.zoo.models import backbone_of, build
-from misdetect.errors import BadSpec, RunMismatch
+from misdetect.said.errors import BadSpec, RunMismatch
 from misdetect.studies.harden import backbone
 from misdetect.studies.harden.adversarial import Adversarial
 from misdetect.studies.harden.backbone import adversarial_backbone

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.data import load_data
-from misdetect.errors import BadData
+from misdetect.said.errors import BadData
 from misdetect.studies.harden.crops import object_crops, window
 
 NAMES = ("red", "green")

@@ -12,8 +12,8 @@ import misdetect as md
 from misdetect.engine.indices import Indices
 from misdetect.engine.parts import write_part
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
 from misdetect.metrics.harm import HARMS
+from misdetect.said.errors import BadSpec
 from misdetect.studies.ledger import COLUMNS, OUTCOMES, ledger
 
 DATA = "rooms:val,count=60"

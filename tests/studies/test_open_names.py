@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from open_reader import Reader, decoded_words, drawn, written
 
 import misdetect as md
-from misdetect.detections import Detections
 from misdetect.engine.boundary import check_detections
 from misdetect.engine.cache import encode
-from misdetect.errors import BadArray, DetectorFailed, LevelTooLow
-from misdetect.labels import Joined, joining
-from misdetect.open_names import OpenNames, is_word, names_in
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined, joining
+from misdetect.nouns.open_names import OpenNames, is_word, names_in
+from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow
 from misdetect.studies.detect import coco_results
 from misdetect.studies.replay import replay
 

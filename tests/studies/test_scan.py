@@ -9,7 +9,7 @@ from scan_toys import TileDetector, make_tiles, naive_positions, scan_of, scanne
 from misdetect.data import load_data
 from misdetect.data.cutouts import cut
 from misdetect.engine.backend import Asking
-from misdetect.errors import BadData, BadSpec, DetectorFailed
+from misdetect.said.errors import BadData, BadSpec, DetectorFailed
 from misdetect.studies.contract import document_of
 from misdetect.studies.scan import SCAN, ScanSettings
 from misdetect.studies.scan.backgrounds import with_detections

@@ -8,7 +8,7 @@ import pytest
 from scan_toys import TileDetector, make_tiles, random_run, scan_of, scanned
 
 from misdetect.data import load_data
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import document_of
 from misdetect.studies.scan import ScanSettings
 from misdetect.studies.scan.adaptive import Search, errors, uncertainty

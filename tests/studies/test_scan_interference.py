@@ -7,9 +7,9 @@ import pytest
 from scan_toys import TileDetector, annotated_rooms, scan_of, scanned
 
 from misdetect.data import load_data
-from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
+from misdetect.nouns.detections import Detections
 from misdetect.studies.contract import document_of, keep_document
 from misdetect.studies.scan import SCAN
 from misdetect.studies.scan.interference import (

@@ -13,9 +13,9 @@ from score_oracles import cocoapi100, columns, dataset_of, random_coco
 import misdetect as md
 from misdetect.data.opened import Opened
 from misdetect.engine import run_study
-from misdetect.errors import BadArray, BadData, LevelTooLow, RunMismatch
 from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import MAIN, TideSettings
+from misdetect.said.errors import BadArray, BadData, LevelTooLow, RunMismatch
 from misdetect.studies.score import SCORE, ScoreSettings, ScoreStudy
 from misdetect.studies.score.export import exported, write_rows
 from misdetect.studies.score.predictions import Predictions

@@ -9,8 +9,8 @@ from verify_toys import BOXES, NAMES, SIZE, STATES, Noise, Told, data, sample
 
 import misdetect as md
 from misdetect.data.dataset import Sample
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadData, BadSpec
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.verify import VERIFY
 
 FAR = [50.0, 50, 60, 60]

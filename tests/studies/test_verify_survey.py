@@ -5,8 +5,8 @@ import pytest
 from verify_toys import BOXES, NAMES, SIZE, Noise, data
 
 from misdetect.data.dataset import Sample
-from misdetect.detections import Truth
-from misdetect.errors import BadData
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import DONORS, Survey, groups, survey
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections, Truth
-from misdetect.picture import digest
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import digest
 
 NAMES = ("bell", "lock", "saddle")
 BOXES = np.array([[4.0, 4, 14, 14], [30, 8, 44, 20], [10, 30, 34, 50]])

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from misdetect.boxes import SIDES
 from misdetect.data.dataset import Dataset
 from misdetect.engine.identity import identity
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
-from misdetect.settings import Settings
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.settings import Settings
 from misdetect.studies.scan import ScanSettings
 from misdetect.studies.scan.rows import SCHEMA
 

@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from training_toys import COLOURS, NAMES, squares
 
 from misdetect.data import load_data
-from misdetect.detections import Truth
-from misdetect.errors import BadData, BadSpec
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.training.batches import DatasetBatches, Replayed, places
 from misdetect.training.images import training_images
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from training_toys import Colourist, same, squares, weights  # noqa: E402
 
 from misdetect.engine.store import Run  # noqa: E402
-from misdetect.errors import BadSpec  # noqa: E402
+from misdetect.said.errors import BadSpec  # noqa: E402
 from misdetect.studies.contract import document_of  # noqa: E402
 from misdetect.training.curve import pairs  # noqa: E402
 from misdetect.training.guard import Judgement, Watchdog  # noqa: E402
@@ -165,7 +165,7 @@ def test_a_loss_that_is_no_number_rolls_back(tmp_path: Path) -> None:
 
 
 def test_another_guard_is_another_training(tmp_path: Path) -> None:
-    from misdetect.errors import RunMismatch
+    from misdetect.said.errors import RunMismatch
 
     _guarded(tmp_path / "run", Colourist()).run(until=2)
     with pytest.raises(RunMismatch, match="floor"):

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from training_toys import NAMES, Colourist, Counted, Darker, same, squares, tiny, weights  # noqa: E402
 
 from misdetect.engine.store import Run  # noqa: E402
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, LevelTooLow, RunMismatch  # noqa: E402
 from misdetect.training.loop import Training  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402
 from misdetect.training.precision import widened  # noqa: E402
@@ -306,7 +306,7 @@ def test_half_precision_ends_before_the_losses() -> None:
 
 
 def test_measure_is_1_for_the_truth_itself() -> None:
-    from misdetect.detections import Detections
+    from misdetect.nouns.detections import Detections
 
     images = squares()
 

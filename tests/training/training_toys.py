@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from misdetect.detections import Detections
 from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.yolox.net import YOLOX, Shape
+from misdetect.nouns.detections import Detections
 from misdetect.training.images import TrainingImages
 
 NAMES = ("red", "green")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from papers.catalogue import FOLDER, ROOT, Catalogue
 from papers.figures import DOCS, draw, listed
 from papers.page import page

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import misdetect as md
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.report import attack_figures, charts, explain_figures, verify_figures
 from misdetect.studies.explain.rows import TIDE_TYPES

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import misdetect as md
-from misdetect.errors import MisdetectError
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.metrics.bootstrap import interval, ratios, resamples
+from misdetect.said.errors import MisdetectError
 from papers.catalogue import ROOT, SIZES, Catalogue, Query, Question
 from papers.verdicts import never
 

@@ -15,8 +15,8 @@ from math import hypot
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from misdetect.errors import BadGate
-from misdetect.gates import check
+from misdetect.said.errors import BadGate
+from misdetect.said.gates import check
 from papers.catalogue import Claim, query_name
 
 CONFIRMED, REFUTED, UNCLEAR, UNTESTED = "confirmed", "refuted", "not clear", "cannot be tested here"

@@ -21,9 +21,9 @@ from misdetect.api.studies import DataLike, DetectorLike, detect, fuzz, scan, ve
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
-from misdetect.gates import check
-from misdetect.printable import printable
-from misdetect.protocols import Detector
+from misdetect.nouns.protocols import Detector
+from misdetect.said.gates import check
+from misdetect.said.printable import printable
 from misdetect.studies.contract import kind_of
 
 Out: TypeAlias = Path | str | None

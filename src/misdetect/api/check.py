@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from misdetect import gates
 from misdetect.api.checkup import Checkup
 from misdetect.api.compare import Comparison
 from misdetect.api.run import Run
+from misdetect.said import gates
 from misdetect.studies.contract import Document
 
 

@@ -13,7 +13,6 @@ from math import ceil, sqrt
 from pathlib import Path
 from typing import Annotated, Any
 
-from misdetect import gates
 from misdetect.api.run import Place, Run, open_run
 from misdetect.api.score import score
 from misdetect.api.studies import (
@@ -34,14 +33,15 @@ from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine import Progress
-from misdetect.errors import BadData, BadImage, MisdetectError
-from misdetect.files import write_atomically
-from misdetect.mirror import address_of, local_path
-from misdetect.protocols import Detector, as_white_box, level
+from misdetect.kept.files import write_atomically
+from misdetect.kept.mirror import address_of, local_path
+from misdetect.nouns.protocols import Detector, as_white_box, level
+from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Range
 from misdetect.report.checkup import checkup_page
 from misdetect.report.checkups import PLAN, REPORT, is_checkup, read_checkup, write_checkup
 from misdetect.report.findings import findings
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range
+from misdetect.said import gates
+from misdetect.said.errors import BadData, BadImage, MisdetectError
 from misdetect.studies.contract import Document, budget_file
 from misdetect.studies.detect import coco_results, write_results
 from misdetect.studies.score.costs import tide_intervals

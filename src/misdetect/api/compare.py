@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from misdetect import gates, report
+from misdetect import report
 from misdetect.api.checkup import Checkup
 from misdetect.api.run import Run
-from misdetect.mirror import local_path
+from misdetect.kept.mirror import local_path
 from misdetect.report import checkup_comparison
 from misdetect.report.checkup_comparison import STUDY, told_changes
 from misdetect.report.comparison import CompareSettings
+from misdetect.said import gates
 from misdetect.studies.contract import Document
 
 RunLike = Run | Checkup | Path | str

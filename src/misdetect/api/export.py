@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from misdetect.api.run import Run, open_run
-from misdetect.boxes import SIDES
 from misdetect.data.export import check_new_folder, export_coco, export_labels
-from misdetect.errors import BadData, BadSpec
-from misdetect.files import check_writable, write_atomically
+from misdetect.kept.files import check_writable, write_atomically
+from misdetect.nouns.boxes import SIDES
 from misdetect.report.failure_folders import write_folders
 from misdetect.report.latex import latex
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.attack.adversarial import adversarial_images, first_loss
 from misdetect.studies.contract import Document
 from misdetect.studies.failures import Failure, failures

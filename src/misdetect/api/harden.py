@@ -18,12 +18,12 @@ from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine.store import Run as Directory
-from misdetect.errors import BadData, BadSpec, RunMismatch
-from misdetect.files import check_local, write_atomically
+from misdetect.kept.files import check_local, write_atomically
+from misdetect.nouns.protocols import Detector, Differentiable, Trainable, describe, require
+from misdetect.nouns.spec import Spec
 from misdetect.pools.pool import build_pool, write_pool
-from misdetect.protocols import Detector, Differentiable, Trainable, describe, require
 from misdetect.report.harden import harden_page
-from misdetect.spec import Spec
+from misdetect.said.errors import BadData, BadSpec, RunMismatch
 from misdetect.studies.contract import Document, data_of
 from misdetect.studies.fuzz.failing import check_study
 from misdetect.studies.fuzz.settings import FuzzSettings

@@ -10,16 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from misdetect import gates, report
+from misdetect import report
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import reach
 from misdetect.engine import Outcome
 from misdetect.engine.store import Run as Directory
-from misdetect.errors import BadSpec
-from misdetect.mirror import local_path
-from misdetect.printable import printable
+from misdetect.kept.mirror import local_path
 from misdetect.report.page import run_page
+from misdetect.said import gates
+from misdetect.said.errors import BadSpec
+from misdetect.said.printable import printable
 from misdetect.studies.contract import Document, data_of, kind_of, read_document
 from misdetect.studies.ledger import ledger
 from misdetect.studies.replay import replay

@@ -16,8 +16,8 @@ from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
-from misdetect.errors import MisdetectError
-from misdetect.settings import settings_of
+from misdetect.nouns.settings import settings_of
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.confusion.settings import ConfusionSettings
 from misdetect.studies.confusion.stored import StoredDetector

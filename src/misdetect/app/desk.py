@@ -15,7 +15,7 @@ from typing import Any
 from misdetect.engine import joint_budget
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Finished, Request, Steps
-from misdetect.errors import BadData, BadImage, DetectorFailed, MisdetectError
+from misdetect.said.errors import BadData, BadImage, DetectorFailed, MisdetectError
 
 _MOST = 64
 """Askers that may wait at a time."""

@@ -11,10 +11,10 @@ from misdetect.app.pictures import Pictures
 from misdetect.app.shelf import Shelf, Shelved
 from misdetect.app.store import Edition
 from misdetect.data.dataset import Dataset
-from misdetect.errors import MisdetectError
 from misdetect.report.findings import findings
 from misdetect.report.page import TITLES, chart_places, named_charts, paragraphs, section, settings_table, top_findings
 from misdetect.report.views import Chart, charts_of
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import Document, data_of, kind_of, read_document
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, iou, sides
-from misdetect.candidates import Candidates, Pairs, Reason
-from misdetect.detections import Detections
 from misdetect.metrics.transplant import KEPT, LOST
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
+from misdetect.nouns.candidates import Candidates, Pairs, Reason
+from misdetect.nouns.detections import Detections
 from misdetect.studies.scan.suppression import explain_losses
 
 _MOST = 40

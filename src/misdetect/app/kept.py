@@ -12,7 +12,7 @@ from misdetect.app.table import Seen, Table
 from misdetect.engine import start_run
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
+from misdetect.said.errors import BadData
 from misdetect.studies.contract import keep_document
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, Insertion
 from misdetect.studies.fuzz.study import FuzzStudy

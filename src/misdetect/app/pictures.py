@@ -16,11 +16,11 @@ import numpy as np
 from misdetect.app.shelf import Shelved
 from misdetect.app.store import Store
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadData, MisdetectError
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 from misdetect.report.album import shrunk
 from misdetect.report.embedded import Row
 from misdetect.report.scenes import STAGED, Stage, image_records, places, stage_of
+from misdetect.said.errors import BadData, MisdetectError
 from misdetect.studies.contract import data_of
 
 CACHE = 48 << 20

@@ -25,10 +25,10 @@ from misdetect.app.near import MOST, search
 from misdetect.app.table import Table
 from misdetect.compose.paste import drawn_once
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.nouns.protocols import Detector, describe
 from misdetect.pools.pool import Pool
-from misdetect.protocols import Detector, describe
+from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
 from misdetect.studies.fuzz.rows import Insertion
 
 _PAGE = 24

@@ -27,8 +27,8 @@ from misdetect.app.safety import LOCAL, Guard, TooLarge, refused
 from misdetect.app.shelf import Shelf, Shelved
 from misdetect.app.store import FACETS, Edition, Store
 from misdetect.app.wanted import Wanted
-from misdetect.errors import BadData, BadSpec, MisdetectError
-from misdetect.printable import printable
+from misdetect.said.errors import BadData, BadSpec, MisdetectError
+from misdetect.said.printable import printable
 from misdetect.studies.notes import Note, append_note, checked, notes_file, read_notes
 
 _KINDS = {".js": "text/javascript", ".css": "text/css"}

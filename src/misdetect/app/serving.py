@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from misdetect.errors import BadSpec, MissingExtra
+from misdetect.said.errors import BadSpec, MissingExtra
 
 try:
     import uvicorn

@@ -15,9 +15,9 @@ from pathlib import Path
 from misdetect.data.dataset import Dataset
 from misdetect.engine.about import RUN_JSON
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, MisdetectError
-from misdetect.mirror import local_path
+from misdetect.kept.mirror import local_path
 from misdetect.report.embedded import CLEAN, EDITED, REPORTED
+from misdetect.said.errors import BadData, MisdetectError
 from misdetect.studies.contract import data_of, kind_of
 
 ORDER = ("doctor", "detect", *CLEAN, *EDITED)

@@ -22,14 +22,14 @@ import duckdb
 
 from misdetect.app.shelf import Shelf, Shelved
 from misdetect.app.wanted import ENUMS, Wanted
-from misdetect.boxes import SIDES
 from misdetect.engine.parts import part_files
 from misdetect.engine.store import PARTS
-from misdetect.errors import MisdetectError
+from misdetect.kept.mirror import refresh
 from misdetect.metrics.slices import BINS
-from misdetect.mirror import refresh
+from misdetect.nouns.boxes import SIDES
 from misdetect.report.embedded import CLEAN, EDITED, Row
 from misdetect.report.scenes import FAINT, TELLING, detections_select
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.ledger import COLUMNS, ledger_select, spellings

@@ -12,19 +12,19 @@ from typing import Any
 
 from misdetect.app.desk import Desk
 from misdetect.app.inside import inside_of
-from misdetect.boxes import coverage, iou
 from misdetect.compose.fade import Faded
 from misdetect.compose.paste import Paste
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine.requests import Detect, Steps, Trace
-from misdetect.errors import BadArray, BadData, BadSpec
 from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED, Verdict, judge
+from misdetect.nouns.boxes import coverage, iou
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.protocols import Detector, Traced, require
+from misdetect.nouns.spec import Spec
 from misdetect.pools.pool import Pool, build_pool, load_pool, mirrored
-from misdetect.protocols import Detector, Traced, require
-from misdetect.spec import Spec
+from misdetect.said.errors import BadArray, BadData, BadSpec
 from misdetect.studies.contract import showing_faint
 from misdetect.studies.fuzz.cases import Look, Try, changes_of
 from misdetect.studies.fuzz.plan import Task, shows_flicker

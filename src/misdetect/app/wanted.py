@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 ENUMS = ("run", "detector", "study", "label", "outcome", "tide", "mechanism", "size", "by", "others", "harm", "became",
          "reason")  # fmt: skip

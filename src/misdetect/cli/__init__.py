@@ -13,7 +13,7 @@ from cyclopts import App, CycloptsError
 from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
 from misdetect.detectors.catalogue import extra_of
-from misdetect.errors import MisdetectError, MissingExtra
+from misdetect.said.errors import MisdetectError, MissingExtra
 
 VERBS = {
     "attack": (

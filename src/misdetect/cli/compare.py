@@ -15,10 +15,10 @@ from misdetect.api import compare as side_by_side
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed
 from misdetect.cli.shell import Document, plain_table, tell
-from misdetect.errors import BadData
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.report.checkup_comparison import STUDY, told_changes
 from misdetect.report.comparison import CompareSettings, check_folder
+from misdetect.said.errors import BadData
 
 _RUNS = Annotated[
     Path, Parameter(negative=(), help="Finished runs of one study, or checkups; or documents of `score --json`.")

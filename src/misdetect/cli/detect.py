@@ -14,7 +14,7 @@ from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
 from misdetect.cli.shell import Document, remarks, tell, unfinished, watching
 from misdetect.engine.store import DAMAGED
-from misdetect.files import check_writable
+from misdetect.kept.files import check_writable
 from misdetect.studies.contract import budget_file
 from misdetect.studies.detect import DetectSettings, coco_results, write_results
 

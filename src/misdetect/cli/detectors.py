@@ -11,8 +11,8 @@ from rich.text import Text
 from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.detectors.catalogue import catalogue
 from misdetect.detectors.onnx.decoders import DECODERS
-from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 
 def detectors(

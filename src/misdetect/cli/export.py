@@ -11,7 +11,7 @@ from rich.text import Text
 from misdetect.api import export as write
 from misdetect.api.export import Form
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 from misdetect.studies.fuzz.failing import Hidden, Inserted
 
 

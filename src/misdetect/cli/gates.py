@@ -15,8 +15,8 @@ from cyclopts import Group, Parameter
 
 from misdetect.cli.junit import junit
 from misdetect.cli.shell import Document, Show, annotate, complain, present
-from misdetect.files import check_writable, write_atomically
-from misdetect.gates import Gate, Verdict, parsed
+from misdetect.kept.files import check_writable, write_atomically
+from misdetect.said.gates import Gate, Verdict, parsed
 
 PASSED, FAILED, UNJUDGED = 0, 1, 2
 """Exit codes. What cannot be judged is no pass: a misspelt key would let everything through."""

@@ -10,8 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from misdetect.cli.shell import Document, unfinished
-from misdetect.gates import Verdict
-from misdetect.printable import printable
+from misdetect.said.gates import Verdict
+from misdetect.said.printable import printable
 
 _NO_XML = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 """The two characters that XML cannot hold and ``printable`` leaves alone."""

@@ -1,6 +1,6 @@
 """From settings to options: a study's settings class becomes the options of its verb.
 
-The one adapter between ``misdetect.settings`` and the command line's library: names, types, defaults, help, limits and
+The one adapter between ``nouns.settings`` and the command line's library: names, types, defaults, help, limits and
 headings are read from the fields, so that nothing is said twice.
 """
 
@@ -16,8 +16,8 @@ from cyclopts import Group, Parameter
 from misdetect.api.run import Run
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.shell import Show, remarks, shell_options, watching, whole_number
-from misdetect.mirror import address_of
-from misdetect.settings import Setting, Settings, settings_of
+from misdetect.kept.mirror import address_of
+from misdetect.nouns.settings import Setting, Settings, settings_of
 
 DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
 DataSpec = Annotated[str, Parameter(name="--data", help="Data spec, e.g. coco:instances.json or rooms:val.")]

@@ -12,10 +12,10 @@ from misdetect.api import score as run
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, values
 from misdetect.cli.shell import Document, plain_table
-from misdetect.labels import told
+from misdetect.kept.remote import as_url
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
-from misdetect.remote import as_url
+from misdetect.nouns.labels import told
 from misdetect.studies.score.settings import ScoreSettings
 
 _WORST = 10

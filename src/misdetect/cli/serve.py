@@ -10,7 +10,7 @@ from rich.text import Text
 
 from misdetect.cli.interruption import Interrupted
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 if TYPE_CHECKING:
     from misdetect.app.playground import Playground

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.printable import printable, printable_values, shortened
+from misdetect.said.printable import printable, printable_values, shortened
 
 if TYPE_CHECKING:  # the engine takes longer to import than a page of help to print
     from misdetect.engine import Outcome
@@ -212,7 +212,7 @@ def _asked(counts: Mapping[str, Any]) -> str:
 
 def remarks(outcome: "Outcome", document: Document) -> None:
     """Say on stderr what a reader of the numbers has to know about how they came about."""
-    from misdetect.labels import told
+    from misdetect.nouns.labels import told
 
     joined = told(document["joining"]) if "joining" in document else ()
     said = [f"note: {note}" for note in (*outcome.notes, *joined, *document.get("notes", ()))]

@@ -11,8 +11,8 @@ from rich.text import Text
 from misdetect.api import open_run
 from misdetect.cli.gates import FailIf, Gates, JUnit
 from misdetect.cli.shell import Document, Json, Quiet, Show
-from misdetect.labels import told
-from misdetect.mirror import local_path
+from misdetect.kept.mirror import local_path
+from misdetect.nouns.labels import told
 from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.studies.contract import kind_of
 

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from misdetect.compose.paste import Paste, drawn_once
-from misdetect.errors import BadArray
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadArray
 
 
 @dataclass(frozen=True, eq=False)

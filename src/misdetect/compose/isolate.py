@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from misdetect.boxes import Bools
 from misdetect.compose.paste import drawn_once
-from misdetect.errors import BadArray
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.boxes import Bools
+from misdetect.nouns.picture import Picture, Pixels, digest
+from misdetect.said.errors import BadArray
 
 Outside = Literal["keep", "zero", "noise"]
 Inside = Literal["keep", "zero"]

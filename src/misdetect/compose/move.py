@@ -6,9 +6,9 @@ from functools import cached_property
 import cv2
 import numpy as np
 
-from misdetect.boxes import Floats, clip
 from misdetect.compose.paste import drawn_once
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.boxes import Floats, clip
+from misdetect.nouns.picture import Picture, Pixels, digest
 
 
 @dataclass(frozen=True, eq=False)

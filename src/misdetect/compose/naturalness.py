@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from misdetect.compose.paste import drawn_once, lay
-from misdetect.errors import BadArray
-from misdetect.picture import Picture, Pixels, Raw, check_pixels
+from misdetect.nouns.picture import Picture, Pixels, Raw, check_pixels
+from misdetect.said.errors import BadArray
 
 _CELL = 8
 _BLOCK = 2 * _CELL

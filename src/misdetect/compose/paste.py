@@ -14,8 +14,8 @@ import cv2
 import numpy as np
 
 from misdetect.data.cutouts import Cutout
-from misdetect.errors import BadArray
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.picture import Picture, Pixels, digest
+from misdetect.said.errors import BadArray
 
 _OPAQUE = 128
 _KEEP = 96 << 20

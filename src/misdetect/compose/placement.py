@@ -6,7 +6,7 @@ image and over none of the others.
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, intersection
+from misdetect.nouns.boxes import Bools, Floats, Ints, intersection
 
 TRIES = 20
 """How often a place is drawn before an insertion is given up, as in paper 4's own code."""

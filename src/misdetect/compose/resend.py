@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.boxes import Floats, Ints
 from misdetect.compose.paste import drawn_once
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.picture import Picture, Pixels, digest
 
 GREY = 114
 """What is around a letterboxed image: YOLO's grey."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from misdetect.compose.paste import drawn_once
 from misdetect.data.cutouts import Cutout
-from misdetect.errors import BadArray
-from misdetect.picture import Picture, digest
+from misdetect.nouns.picture import Picture, digest
+from misdetect.said.errors import BadArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.renaming import read_renaming
-from misdetect.errors import BadSpec, MisdetectError
-from misdetect.mirror import local_path, opened_before, readdressed
-from misdetect.remote import as_url
-from misdetect.spec import Spec, did_you_mean
+from misdetect.kept.mirror import local_path, opened_before, readdressed
+from misdetect.kept.remote import as_url
+from misdetect.nouns.spec import Spec, did_you_mean
+from misdetect.said.errors import BadSpec, MisdetectError
 
 
 def _coco(spec: Spec) -> Dataset:

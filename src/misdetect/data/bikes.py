@@ -12,9 +12,9 @@ from misdetect.data.procedural.bikes.parts import PARTS
 from misdetect.data.procedural.bikes.scene import ABSENT, OCCLUDED, REFERENCE, assemble, portray
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.generator import Kind, Made, load, regions
-from misdetect.detections import Truth
-from misdetect.masks import Masks, Segment
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks, Segment
+from misdetect.nouns.spec import Spec
 
 VERSION = 2
 SIZE = REFERENCE

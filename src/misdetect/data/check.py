@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.data.dataset import Dataset, Sample, Warned
 from misdetect.data.images import FileSource, inside
-from misdetect.errors import BadArray, BadData, BadImage
+from misdetect.nouns.boxes import Floats
+from misdetect.said.errors import BadArray, BadData, BadImage
 
 SMALL, MEDIUM = 32**2, 96**2
 """COCO's limits in square pixels: small < 32², medium < 96², large from there."""

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, xywh_to_xyxy
 from misdetect.data.coco_json import POLYGONS, PolygonText, read_coco
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, DuplicateId, Malformed, NotFinite, UnknownCategory
 from misdetect.data.images import check_name
 from misdetect.data.sanity import FARTHEST, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table
-from misdetect.detections import STATES
-from misdetect.masks import Segment
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints, xywh_to_xyxy
+from misdetect.nouns.detections import STATES
+from misdetect.nouns.masks import Segment
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 Record = dict[str, Any]
 _LARGEST_SIDE = 1 << 20

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from misdetect.boxes import Ints
 from misdetect.data.faults import Malformed
 from misdetect.data.untrusted import parse, read_bytes
+from misdetect.nouns.boxes import Ints
 
 POLYGONS: Final = "misdetect:polygons"
 """Key of a record whose polygons were lifted out; its value is their number in the ``PolygonText``."""

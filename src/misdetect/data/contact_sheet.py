@@ -14,9 +14,9 @@ import typer
 from misdetect.data.bikes import load_bikes
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.rooms import load_rooms
-from misdetect.errors import BadSpec
-from misdetect.picture import Pixels
-from misdetect.spec import Spec
+from misdetect.nouns.picture import Pixels
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 _COLOURS = (
     (230, 60, 60),

@@ -10,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from misdetect.boxes import Bools
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import NothingToCut
-from misdetect.errors import BadArray
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.boxes import Bools
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
 from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed, UnknownCategory
@@ -19,8 +18,9 @@ from misdetect.data.images import check_name
 from misdetect.data.shapes import Painted, Shape, Shapes, ellipse, outline, rotated
 from misdetect.data.table import Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 _MAX_BYTES = 1 << 30
 _LARGEST_SIDE = 1 << 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, overload
 
-from misdetect.detections import Truth
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels, digest
 
 
 class Source(Protocol):

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from misdetect.boxes import xywh_to_xyxy
 from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
@@ -18,9 +17,10 @@ from misdetect.data.images import check_name
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import read_json
-from misdetect.detections import STATES
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import xywh_to_xyxy
+from misdetect.nouns.detections import STATES
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 PARTS: Final = (
     "back_hand_break",

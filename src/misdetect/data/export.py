@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from misdetect.boxes import xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import BadMask, ExportRefused
 from misdetect.data.images import FileSource, check_name, inside, open_image
-from misdetect.detections import STATES
-from misdetect.errors import BadArray
-from misdetect.files import check_local
+from misdetect.kept.files import check_local
+from misdetect.nouns.boxes import xyxy_to_xywh
+from misdetect.nouns.detections import STATES
+from misdetect.said.errors import BadArray
 
 
 def export_coco(

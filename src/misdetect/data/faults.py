@@ -4,7 +4,7 @@ These stop the opening of the data, because no later number could be trusted. Wh
 usable is a ``Warned`` with a count instead; docs/data.md lists both. Faults of image files are in ``images``.
 """
 
-from misdetect.errors import BadData
+from misdetect.said.errors import BadData
 
 
 class Malformed(BadData):

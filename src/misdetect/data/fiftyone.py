@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, xywh_to_xyxy
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.shapes import polygon_area
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.errors import BadSpec, MisdetectError, MissingExtra
-from misdetect.masks import Segment
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints, xywh_to_xyxy
+from misdetect.nouns.masks import Segment
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, MisdetectError, MissingExtra
 
 _LISTS = {"Detections": "detections", "Polylines": "polylines"}
 """Kinds of label that are read, and the name of the list inside each."""

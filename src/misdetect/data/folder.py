@@ -11,8 +11,8 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.faults import Malformed
 from misdetect.data.images import list_images
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 
 def load_folder(spec: Spec) -> Dataset:

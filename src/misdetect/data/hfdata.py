@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy, xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, CornersForSizes, Malformed, RelativeCoordinates, UnknownCategory
 from misdetect.data.images import image_size, inside
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Load, Objects, Table
-from misdetect.errors import BadImage, BadSpec, MisdetectError, MissingExtra
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy, xyxy_to_xywh
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadImage, BadSpec, MisdetectError, MissingExtra
 
 _CATEGORIES = ("category", "categories", "label", "labels", "category_id")
 """What data sets call the column of classes, the first being the layout's own."""

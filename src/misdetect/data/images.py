@@ -19,10 +19,10 @@ from typing import BinaryIO, Final
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from misdetect.errors import BadImage
-from misdetect.files import open_regular
-from misdetect.mirror import readdressed
-from misdetect.picture import Pixels, digest
+from misdetect.kept.files import open_regular
+from misdetect.kept.mirror import readdressed
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadImage
 
 MAX_PIXELS: Final = 80_000_000
 """Largest image that is decoded, unless the environment variable MISDETECT_MAX_PIXELS says otherwise."""

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from misdetect.boxes import Bools, Floats
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed, NotFinite
 from misdetect.data.images import check_name
 from misdetect.data.shapes import Painted, Shape, Shapes, ellipse, outline
 from misdetect.data.table import Load, Table, image_ids_from_names
 from misdetect.data.untrusted import parse, read_bytes, read_json
-from misdetect.errors import BadImage
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadImage
 
 _NO_AREA = ("point", "points", "line", "linestrip")
 _LARGEST_SIDE = 1 << 20

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
-from misdetect.errors import BadData
-from misdetect.picture import Pixels, Raw, check_pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels, Raw, check_pixels, digest
+from misdetect.said.errors import BadData
 
 
 class _Held:

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from misdetect.boxes import Bools, Floats, Ints, xyxy_to_xywh
 from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import list_images
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.files import open_regular
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.kept.files import open_regular
+from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 _CORNERS = ("XMin", "YMin", "XMax", "YMax")
 _TEXT = ("ImageID", "LabelName")

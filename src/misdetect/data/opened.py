@@ -8,9 +8,9 @@ from typing import Any
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
-from misdetect.errors import BadData
-from misdetect.picture import digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadData
 
 
 class Opened:

@@ -9,7 +9,7 @@ from typing import Any
 
 from misdetect.data.faults import Malformed
 from misdetect.data.untrusted import parse, parse_yaml, read_bytes
-from misdetect.labels import plain_name
+from misdetect.nouns.labels import plain_name
 
 _LARGEST = 4 << 20
 

@@ -9,7 +9,7 @@ from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.generator import Kind, Made, annotate, load
 from misdetect.data.procedural.rooms.layout import NAMES
 from misdetect.data.procedural.rooms.scene import compose, draw
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
 
 VERSION = 2
 SIZE = 128

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats
 from misdetect.data.dataset import Warned
 from misdetect.data.faults import (
     AbsoluteCoordinates,
@@ -18,6 +17,7 @@ from misdetect.data.faults import (
     NotFinite,
     RelativeCoordinates,
 )
+from misdetect.nouns.boxes import Bools, Floats
 
 Where = Callable[[int], str]
 """Names record ``i`` for a message: file, kind of record, its id."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, xyxy_to_xywh
 from misdetect.data.dataset import Warned
 from misdetect.data.faults import BadMask
 from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects
-from misdetect.masks import Segment
+from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.masks import Segment
 
 CIRCLE = 64
 """Corners of the polygon that stands for a circle or an ellipse."""

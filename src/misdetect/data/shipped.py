@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.images import FileSource, inside, key_of, open_image, read_image
-from misdetect.detections import Truth
-from misdetect.errors import BadData, BadImage, MisdetectError
-from misdetect.masks import Masks, Segment
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks, Segment
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadData, BadImage, MisdetectError
 
 Parcel = NDArray[np.uint8]
 """The bytes of several images, one after the other."""

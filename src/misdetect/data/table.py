@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
 from misdetect.data.dataset import Dataset, Sample, Warned
 from misdetect.data.images import FileSource, ImageMissing, StoredSource, image_size, inside
-from misdetect.detections import Truth
-from misdetect.masks import Masks, Segment
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks, Segment
 
 Load = Callable[[], bytes]
 """Gives the bytes of an encoded image."""

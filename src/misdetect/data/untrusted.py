@@ -16,8 +16,8 @@ from xml.parsers import expat
 import yaml
 
 from misdetect.data.faults import Malformed
-from misdetect.errors import MisdetectError
-from misdetect.files import LARGEST, read_regular
+from misdetect.kept.files import LARGEST, read_regular
+from misdetect.said.errors import MisdetectError
 
 _MAX_YAML: Final = 1 << 20
 _MAX_DEPTH: Final = 64

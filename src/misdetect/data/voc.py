@@ -11,17 +11,17 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from misdetect.boxes import Bools, Floats, Ints, xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed
 from misdetect.data.images import check_name, image_size, inside
 from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
-from misdetect.errors import BadImage
-from misdetect.masks import Segment
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.masks import Segment
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadImage
 
 _CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
 _MAX_BYTES = 16 << 20

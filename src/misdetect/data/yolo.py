@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import ImageOutside, inside, list_images
@@ -18,9 +17,10 @@ from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
 from misdetect.data.shapes import polygon_area
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_yaml, read_bytes
-from misdetect.masks import Segment
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Floats, Ints, cxcywh_to_xyxy
+from misdetect.nouns.masks import Segment
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
 
 
 def load_yolo(spec: Spec) -> Dataset:

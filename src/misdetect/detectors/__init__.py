@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from misdetect.detectors.catalogue import FAMILIES
-from misdetect.errors import BadSpec, MissingExtra
-from misdetect.protocols import Detector, require
-from misdetect.spec import Spec, did_you_mean
+from misdetect.nouns.protocols import Detector, require
+from misdetect.nouns.spec import Spec, did_you_mean
+from misdetect.said.errors import BadSpec, MissingExtra
 
 _TRAINED_LATER = ("hf", "yolox")
 """Schemes whose target has weights itself; ``weights=FILE`` are those of a training that began with them."""

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess
 from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.selection import Dense, Selection
 from misdetect.detectors.torch_detector import TorchDetector, as_array
-from misdetect.errors import BadArray
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadArray
 
 
 class ClassifierDetector(TorchDetector):

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from misdetect.boxes import clip, nms
-from misdetect.detections import Detections
 from misdetect.detectors.names import read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, UserDecoder, decoder_kind
 from misdetect.detectors.onnx.metadata import Metadata
@@ -19,10 +17,12 @@ from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
 from misdetect.detectors.probe import complete
 from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, first_line, limits_of, preprocess_of
-from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
-from misdetect.grid import boxes_on_grid, scores_on_grid
-from misdetect.picture import Pixels, check_pixels, digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import clip, nms
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.grid import boxes_on_grid, scores_on_grid
+from misdetect.nouns.picture import Pixels, check_pixels, digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 
 
 class ExportedDetector:

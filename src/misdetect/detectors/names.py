@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.data.untrusted import parse, parse_yaml, read_bytes
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 _COCO = (
     "person|bicycle|car|motorcycle|airplane|bus|train|truck|boat|traffic light|fire hydrant|stop sign|parking meter|"

@@ -9,8 +9,8 @@ from misdetect.detectors.exported import NetworkDetector, load_exported
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.wiring import file_hash, kind_of_file, last_line, positive
-from misdetect.errors import BadSpec, BadWeights, MissingExtra
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
 _DTYPES = {"f32": "float32", "f16": "float16", "u8": "uint8"}
 _HEAD = 512

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints
-from misdetect.errors import BadSpec, DetectorFailed
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 Array = NDArray[Any]
 

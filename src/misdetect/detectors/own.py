@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.detections import Detections
 from misdetect.detectors.python import check_detector
-from misdetect.errors import BadSpec
-from misdetect.open_names import fixed
-from misdetect.picture import Pixels
-from misdetect.protocols import Detector
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.open_names import fixed
+from misdetect.nouns.picture import Pixels
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadSpec
 
 
 class FunctionDetector:

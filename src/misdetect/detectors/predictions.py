@@ -18,15 +18,15 @@ import numpy as np
 from hotcoco import mask as coco_mask
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints, xywh_to_xyxy
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.sanity import FARTHEST
 from misdetect.data.untrusted import read_json
-from misdetect.detections import Detections
-from misdetect.errors import BadArray, BadData, BadSpec
-from misdetect.masks import Masks, checked_runs
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Floats, Ints, xywh_to_xyxy
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.masks import Masks, checked_runs
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadData, BadSpec
 
 ImageId = int | str
 _SHOWN = 5

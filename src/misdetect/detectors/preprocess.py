@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats
-from misdetect.errors import BadArray
-from misdetect.picture import Pixels, check_pixels
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.picture import Pixels, check_pixels
+from misdetect.said.errors import BadArray
 
 Resize = Literal["letterbox", "letterbox-topleft", "stretch"]
 Colour = Literal["rgb", "bgr"]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from misdetect.detectors.preprocess import Placement, Preprocess, place
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 
 def to_canvas(images: Tensor, convention: Preprocess) -> tuple[Tensor, Placement]:

@@ -11,8 +11,8 @@ from misdetect.detectors.onnx.file import shapes_of
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.onnx.seen import Finding, Seen
 from misdetect.detectors.wiring import first_line, layout_of, needs_preset, sides_of
-from misdetect.errors import BadSpec, DetectorFailed
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 
 def refuse_task(spec: Spec, metadata: Metadata) -> None:

@@ -7,10 +7,10 @@ it is meant for code they wrote or trust, unlike weights and data files.
 
 from collections.abc import Sequence
 
-from misdetect.errors import BadSpec, DetectorFailed, MisdetectError
-from misdetect.protocols import Detector
-from misdetect.spec import Spec
-from misdetect.user_code import resolve, sentence
+from misdetect.nouns.protocols import Detector
+from misdetect.nouns.spec import Spec
+from misdetect.nouns.user_code import resolve, sentence
+from misdetect.said.errors import BadSpec, DetectorFailed, MisdetectError
 
 
 def load_python(spec: Spec) -> object:

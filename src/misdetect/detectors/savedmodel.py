@@ -16,9 +16,9 @@ from misdetect.detectors.exported import NetworkDetector, load_exported
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.wiring import file_hash, first_line, positive
-from misdetect.errors import BadSpec, BadWeights, MissingExtra
-from misdetect.files import read_regular
-from misdetect.spec import Spec
+from misdetect.kept.files import read_regular
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
 _SIGNATURE = "serving_default"
 _GRAPH = "saved_model.pb"

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, clip, nms
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.detectors.preprocess import Placement
-from misdetect.grid import boxes_on_grid, scores_on_grid
+from misdetect.nouns.boxes import Floats, Ints, clip, nms
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.grid import boxes_on_grid, scores_on_grid
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.tflite_metadata import convention_inside, metadata_beside
 from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
-from misdetect.errors import BadSpec, BadWeights, MissingExtra
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
 _POST_PROCESS = b"TFLite_Detection_PostProcess"
 _ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 _LIMIT = 4 << 20
 _MEMBERS = 100

@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.weights import fit_weights, read_weights, weights_digest, write_weights
-from misdetect.errors import BadArray
-from misdetect.picture import Pixels, check_pixels, digest
-from misdetect.protocols import Loss
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import Pixels, check_pixels, digest
+from misdetect.nouns.protocols import Loss
+from misdetect.said.errors import BadArray
 
 T = TypeVar("T")
 

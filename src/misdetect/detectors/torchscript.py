@@ -17,8 +17,8 @@ from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.ultralytics import export_first, is_ultralytics
 from misdetect.detectors.wiring import file_hash, kind_of_file, last_line
-from misdetect.errors import BadSpec, BadWeights
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights
 
 _LIMIT = 4 << 20
 _ABOUT = "extra/config.txt"

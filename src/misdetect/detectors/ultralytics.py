@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from misdetect.detectors.wiring import kind_of_file
-from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 _LIMIT = 64 << 20
 _MODULES = (b"ultralytics.", b"models.yolo")

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from misdetect.detectors.ultralytics import how_to_export, is_ultralytics
-from misdetect.errors import BadWeights
-from misdetect.files import LARGEST, open_regular, write_atomically
-from misdetect.picture import digest
+from misdetect.kept.files import LARGEST, open_regular, write_atomically
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadWeights
 
 _WRAPPERS = ("model", "state_dict", "model_state_dict", "ema", "module")
 

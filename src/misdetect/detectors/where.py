@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 import torch
 
-from misdetect.errors import BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 if TYPE_CHECKING:
     from misdetect.detectors.torch_detector import TorchDetector

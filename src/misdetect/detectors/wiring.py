@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Preprocess, Resize
-from misdetect.errors import BadArray, BadSpec
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec
 
 DEFAULT_BATCH = 8
 

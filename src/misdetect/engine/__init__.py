@@ -11,8 +11,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from misdetect.budget import Budget
-from misdetect.detections import Detections
 from misdetect.engine.backend import Asking, Backend, Cluster, InProcess
 from misdetect.engine.cache import forget_answers
 from misdetect.engine.identity import identity
@@ -21,8 +19,10 @@ from misdetect.engine.installed import versions
 from misdetect.engine.requests import Case, Detect, Finished, Steps, Study, UnderWay
 from misdetect.engine.store import FLUSH_SECONDS, JOURNAL, Run
 from misdetect.engine.workers import Workers
-from misdetect.errors import BadCluster, BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
-from misdetect.picture import Picture
+from misdetect.kept.budget import Budget
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture
+from misdetect.said.errors import BadCluster, BadData, BadImage, DetectorFailed, MisdetectError, NothingToTest
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 """Called with cases done, cases in all, and the counts so far. Of a study with a budget of its own, ``counts["of"]``

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from misdetect.errors import BadData
-from misdetect.files import read_regular, write_atomically
-from misdetect.mirror import address_of
-from misdetect.picture import digest
+from misdetect.kept.files import read_regular, write_atomically
+from misdetect.kept.mirror import address_of
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadData
 
 FORMAT = 2
 """Of run directories. Raise it when an older run can no longer be read."""

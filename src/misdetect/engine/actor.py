@@ -19,13 +19,13 @@ from typing import Any
 
 from misdetect.data.opened import Opened
 from misdetect.data.shipped import Manifest, Parcel
-from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
 from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message, work
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Study
-from misdetect.errors import BadCluster, BudgetSpent, MisdetectError
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadCluster, BudgetSpent, MisdetectError
 
 ASK = "ask"
 """A message with a question to the parent: ``(number, what, content)``, answered by a call of ``answer``."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from misdetect.budget import Budget
 from misdetect.engine.cache import Cache
 from misdetect.engine.pump import Grants, Journal, Pump
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
+from misdetect.kept.budget import Budget
 
 
 class Backend(Protocol):

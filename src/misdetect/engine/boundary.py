@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, clip
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Said
-from misdetect.errors import BadArray, DetectorFailed, MisdetectError
-from misdetect.grid import boxes_on_grid, scores_on_grid
-from misdetect.open_names import OpenNames, numbered, words_of
-from misdetect.picture import Picture, Raw
+from misdetect.nouns.boxes import Floats, clip
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Said
+from misdetect.nouns.grid import boxes_on_grid, scores_on_grid
+from misdetect.nouns.open_names import OpenNames, numbered, words_of
+from misdetect.nouns.picture import Picture, Raw
+from misdetect.said.errors import BadArray, DetectorFailed, MisdetectError
 
 _TOLERANCE = 0.5
 """Pixels by which a box may stick out without being counted: regression noise at the border, not a mistake."""

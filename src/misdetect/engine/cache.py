@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.detections import Detections, Said
-from misdetect.errors import BadData
-from misdetect.masks import Masks
-from misdetect.mirror import mirror_of
-from misdetect.open_names import is_word, number_of, words_of
+from misdetect.kept.mirror import mirror_of
+from misdetect.nouns.detections import Detections, Said
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.open_names import is_word, number_of, words_of
+from misdetect.said.errors import BadData
 
 DEFAULT_BYTES = 1 << 30
 UNBOUNDED = 1 << 50

@@ -28,7 +28,7 @@ from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
-from misdetect.errors import BadCluster, BudgetSpent, DetectorFailed, MisdetectError, MissingExtra
+from misdetect.said.errors import BadCluster, BudgetSpent, DetectorFailed, MisdetectError, MissingExtra
 
 _ANSWERS = 5.0
 """Seconds in which a cluster has to take a connection."""

@@ -14,7 +14,7 @@ from typing import Any
 from misdetect.engine.backend import Asking
 from misdetect.engine.line import ALIVE, Message
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
-from misdetect.errors import DetectorFailed
+from misdetect.said.errors import DetectorFailed
 
 _AHEAD = 64
 """Cases a worker holds at most beyond those it runs, so that it never waits for the parent. Towards the end it gets its

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from misdetect.open_names import OpenNames
-from misdetect.picture import digest
-from misdetect.protocols import Trainable
+from misdetect.nouns.open_names import OpenNames
+from misdetect.nouns.picture import digest
+from misdetect.nouns.protocols import Trainable
 
 _MARK = "_misdetect_known_by"
 _DEPTH = 6

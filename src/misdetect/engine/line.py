@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from misdetect.engine.backend import problems_of, requests_of
 from misdetect.engine.pump import Pump
 from misdetect.engine.requests import Case, Finished, UnderWay
-from misdetect.errors import DetectorFailed, MisdetectError
+from misdetect.said.errors import DetectorFailed, MisdetectError
 
 ALIVE = 1.0
 """Seconds between a worker's signs of life."""

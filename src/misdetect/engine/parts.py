@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from misdetect.engine.indices import Indices
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 
 _NAME = re.compile(r"part-(\d{6,18})-([0-9a-f]{16})\.parquet")
 _RUN, _NUMBER, _DONE, _FAILED = b"misdetect.run", b"misdetect.part", b"misdetect.cases", b"misdetect.failed"

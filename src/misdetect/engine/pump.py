@@ -14,7 +14,6 @@ from threading import Event
 from time import perf_counter
 from typing import Any, Protocol
 
-from misdetect.detections import Detections
 from misdetect.engine.boundary import (
     check_batch,
     check_candidates,
@@ -25,9 +24,10 @@ from misdetect.engine.boundary import (
 )
 from misdetect.engine.cache import Cache
 from misdetect.engine.requests import Answer, Case, Detect, Finished, Gradient, Request, Steps, Study, Trace, UnderWay
-from misdetect.errors import BudgetSpent, DetectorFailed, MisdetectError
-from misdetect.picture import digest
-from misdetect.protocols import Loss
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import digest
+from misdetect.nouns.protocols import Loss
+from misdetect.said.errors import BudgetSpent, DetectorFailed, MisdetectError
 
 _REMEMBERED = 4096
 """Answers kept in memory, for detectors whose predictions may not be cached on disk."""

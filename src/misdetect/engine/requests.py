@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections, Truth
-from misdetect.picture import Picture
-from misdetect.protocols import Loss
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import Picture
+from misdetect.nouns.protocols import Loss
 
 
 @dataclass(frozen=True)

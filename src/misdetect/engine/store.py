@@ -36,10 +36,10 @@ from misdetect.engine.parts import (
     write_part,
 )
 from misdetect.engine.requests import Case, Finished
-from misdetect.errors import BadData, RunBusy, RunMismatch
-from misdetect.files import move, remove
-from misdetect.lease import Lease
-from misdetect.mirror import address_of, local_path, mirror_of, refresh
+from misdetect.kept.files import move, remove
+from misdetect.kept.lease import Lease
+from misdetect.kept.mirror import address_of, local_path, mirror_of, refresh
+from misdetect.said.errors import BadData, RunBusy, RunMismatch
 
 DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
 _OWN_COLUMNS = [

@@ -11,7 +11,7 @@ from typing import Any
 from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.line import Message, work
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
-from misdetect.errors import DetectorFailed
+from misdetect.said.errors import DetectorFailed
 
 
 def _work(parent: "Connection[Any, Any]", *how: Any) -> None:

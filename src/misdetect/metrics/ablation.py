@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
-from misdetect.candidates import Candidates, Pairs, Reason
-from misdetect.detections import Detections
-from misdetect.errors import BadArray
-from misdetect.grid import SCORE_STEPS
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.candidates import Candidates, Pairs, Reason
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.grid import SCORE_STEPS
+from misdetect.said.errors import BadArray
 
 Ablation = Literal["vanilla", "r_idx", "r_all", "r_obj", "r_conf"]
 ABLATIONS: tuple[Ablation, ...] = get_args(Ablation)

@@ -12,9 +12,9 @@ import numpy as np
 from hotcoco import COCO, COCOeval
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats
-from misdetect.errors import BadArray
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
+from misdetect.nouns.boxes import Floats
+from misdetect.said.errors import BadArray
 
 IOU_THRESHOLDS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e10)}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.boxes import Floats
-from misdetect.errors import BadArray
+from misdetect.nouns.boxes import Floats
+from misdetect.said.errors import BadArray
 
 REPEATS = 2000
 

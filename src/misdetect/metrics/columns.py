@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.boxes import Bools, Floats, Ints, area, as_boxes
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadArray
-from misdetect.masks import Masks
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, as_boxes
+from misdetect.nouns.masks import Masks
+from misdetect.said.errors import BadArray
 
 
 @dataclass(frozen=True)

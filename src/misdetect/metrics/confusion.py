@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, match
-from misdetect.errors import BadArray
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
+from misdetect.nouns.boxes import Bools, Floats, Ints, match
+from misdetect.said.errors import BadArray
 
 BACKGROUND = "background"
 Policy = Literal["paper", "greedy", "optimal"]

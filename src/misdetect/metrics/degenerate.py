@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
+from misdetect.nouns.boxes import Floats, Ints
 
 Degenerate = Literal["silent", "constant"]
 _LEAST = 3

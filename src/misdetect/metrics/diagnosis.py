@@ -9,8 +9,6 @@ from functools import cached_property
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, iou
-from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import (
     AT_ONCE,
@@ -28,6 +26,8 @@ from misdetect.metrics.mechanisms import (
     proposed,
     settled,
 )
+from misdetect.nouns.boxes import Floats, Ints, iou
+from misdetect.nouns.candidates import Candidates, Pairs, Reason
 
 TOP = 3
 """How many of a candidate's best classes are kept as evidence."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, coverage, iou
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadArray
 from misdetect.metrics.matching import Pairs, match_pairs
 from misdetect.metrics.transplant import LOST, MOVED, RENAMED, Boxes
+from misdetect.nouns.boxes import Bools, Floats, Ints, coverage, iou
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadArray
 
 Detected = Boxes | Detections
 Rights = NDArray[np.int8]

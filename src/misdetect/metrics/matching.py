@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect import boxes as geometry
-from misdetect.boxes import Bools, Floats, Ints
-from misdetect.detections import Detections, Truth
+from misdetect.nouns import boxes as geometry
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.detections import Detections, Truth
 
 
 @dataclass(frozen=True, eq=False)

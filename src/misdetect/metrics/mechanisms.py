@@ -10,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
-from misdetect.errors import BadArray
 from misdetect.metrics.matching import greedy_match, overlap_of_pairs
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadArray
 
 PROPOSAL, REGRESSOR, INTERCLASS, BACKGROUND, CALIBRATION = range(5)
 MECHANISMS = ("proposal", "regressor", "interclass", "background", "calibration")

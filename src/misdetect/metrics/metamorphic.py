@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, iou, match
-from misdetect.detections import Detections
-from misdetect.errors import BadSpec
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, match
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec
 
 MISSED, EXTRA, RENAMED, MOVED = TYPES = ("missed", "extra", "renamed", "moved")
 

@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.boxes import Bools, Floats, Ints
 from misdetect.metrics.ap import IOU_THRESHOLDS
 from misdetect.metrics.bootstrap import interval, resamples
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
+from misdetect.nouns.boxes import Bools, Floats, Ints
 
 RECALLS = np.linspace(0, 1, 101)
 """COCO's, to the last bit: of ten objects three are a recall of .3, and that must count as COCO counts it."""

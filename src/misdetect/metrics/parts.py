@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.boxes import Bools, Floats, Ints
-from misdetect.errors import BadArray
 from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.matching import overlap_of_pairs
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.said.errors import BadArray
 
 SCORES = np.round(np.linspace(0, 1, 101), 2)
 """Score thresholds of the curves."""

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Ints
-from misdetect.errors import BadArray
 from misdetect.metrics import tide
 from misdetect.metrics.ap import AREA_RANGES, IOU_THRESHOLDS, ApResult, average_precision
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.degenerate import Degenerate, degenerate
 from misdetect.metrics.tide import DETECTION_TYPES, MAIN, SPECIAL, Assignment, TideResult, TideSettings
+from misdetect.nouns.boxes import Bools, Ints
+from misdetect.said.errors import BadArray
 
 FALSE = (tide.CLS, tide.LOC, tide.BOTH, tide.DUPE, tide.BKG)
 LOST = (tide.COVERED_CLS, tide.COVERED_LOC, tide.MISS)

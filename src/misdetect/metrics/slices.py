@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, coverage, iou
-from misdetect.detections import Truth
 from misdetect.metrics.bootstrap import interval, ratios, resamples
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import Bools, Floats, Ints, coverage, iou
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels
 
 BINS: Mapping[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
     "size": ((32.0**2, 96.0**2), ("small", "medium", "large")),

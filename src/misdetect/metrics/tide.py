@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from hotcoco import mask as coco_mask
 
-from misdetect.boxes import Bools, Floats, Ints
-from misdetect.errors import BadArray
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.matching import Pairs, match_pairs, overlap_of_pairs, pairs_within_images
+from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.said.errors import BadArray
 
 DETECTION_TYPES = ("TP", "Cls", "Loc", "Both", "Dupe", "Bkg", "ignored", "capped")
 TP, CLS, LOC, BOTH, DUPE, BKG, IGNORED, CAPPED = range(8)

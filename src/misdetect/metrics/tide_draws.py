@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.boxes import Floats, Ints
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.paired import interpolated
 from misdetect.metrics.tide import BASE, RECALLS, Assignment, Reading, TideSettings, readings
+from misdetect.nouns.boxes import Floats, Ints
 
 DETECTIONS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
 """Errors of detections: those that cost something by being there."""

@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, coverage, gaps, iou, match
-from misdetect.detections import Detections
-from misdetect.errors import BadSpec
 from misdetect.metrics.matching import overlap_of_pairs
+from misdetect.nouns.boxes import Bools, Floats, Ints, coverage, gaps, iou, match
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec
 
 Own = Literal["minus-one", "matched", "ignore-class"]
 OWN: tuple[Own, ...] = get_args(Own)

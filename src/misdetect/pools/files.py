@@ -18,8 +18,8 @@ from misdetect.data.cutouts import Cutout
 from misdetect.data.faults import BadRecord, Malformed
 from misdetect.data.images import ImageCorrupt, ImageMissing, inside, pixel_limit
 from misdetect.data.untrusted import parse, read_bytes
-from misdetect.files import open_regular
-from misdetect.picture import Pixels
+from misdetect.kept.files import open_regular
+from misdetect.nouns.picture import Pixels
 from misdetect.pools.sheet import sheet
 
 MAX_PIXELS = 500_000_000

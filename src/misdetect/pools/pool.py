@@ -12,16 +12,16 @@ from typing import Any, overload
 
 import numpy as np
 
-from misdetect.boxes import Bools
 from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout, cut
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.export import whole_folder
-from misdetect.errors import BadData, BadSpec
-from misdetect.labels import plain_name
-from misdetect.picture import digest
+from misdetect.nouns.boxes import Bools
+from misdetect.nouns.labels import plain_name
+from misdetect.nouns.picture import digest
 from misdetect.pools.files import MAX_PIXELS, read_folder, write_folder
 from misdetect.pools.refine import CRITERIA, Outline, Refinement
+from misdetect.said.errors import BadData, BadSpec
 
 __all__ = ["SEGMENTED", "Pool", "Refinement", "build_pool", "load_pool", "mirrored", "write_pool"]
 

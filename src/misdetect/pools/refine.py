@@ -14,8 +14,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from misdetect.boxes import Bools
-from misdetect.errors import BadSpec
+from misdetect.nouns.boxes import Bools
+from misdetect.said.errors import BadSpec
 
 CRITERIA = ("min_side", "max_side", "border", "component", "solidity", "keep")
 """In the order in which they are applied; an object counts for the first one that it fails."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Settings, Share
 from misdetect.pools.pool import SEGMENTED, Progress
 from misdetect.pools.refine import Refinement
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Settings, Share
 
 _SOURCE, _CRITERIA, _HOW = Heading("Where objects come from"), Heading("Which are kept"), Heading("Running")
 

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from misdetect.data.cutouts import Cutout
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 _TILE = 96
 _CAPTION = 14

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from misdetect.boxes import Bools, Floats, as_boxes
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Sample
-from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
-from misdetect.picture import Pixels, check_pixels
+from misdetect.nouns.boxes import Bools, Floats, as_boxes
+from misdetect.nouns.picture import Pixels, check_pixels
+from misdetect.nouns.spec import Spec
+from misdetect.nouns.user_code import resolve
 from misdetect.pools.pool import Pool
-from misdetect.spec import Spec
-from misdetect.user_code import resolve
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 
 BITS = 64
 _AT_ONCE = 256

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 LONGEST = 640
 """Pixels of the longer side of a photo in a page; larger ones are made smaller."""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from misdetect.boxes import SIDES
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.engine.store import Run
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.picture import Pixels
 from misdetect.report import attack_figures, charts, figures
 from misdetect.report.larger import shown
 from misdetect.studies.attack.document import settings_of

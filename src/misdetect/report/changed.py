@@ -8,9 +8,9 @@ condition; a detection where nothing is has no object, and is the same if it is 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run, new_database
 from misdetect.metrics.metamorphic import same_extra
+from misdetect.nouns.boxes import SIDES
 from misdetect.report.embedded import CLEAN, EDITED, REPORTED
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks

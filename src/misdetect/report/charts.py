@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a7a", "#a68b00")
 """What series are drawn in, in their order (Okabe and Ito's colours)."""

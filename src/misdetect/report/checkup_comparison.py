@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.engine.store import RUN_JSON
-from misdetect.errors import BadData, MisdetectError
-from misdetect.gates import written
-from misdetect.mirror import address_of, local_path
+from misdetect.kept.mirror import address_of, local_path
 from misdetect.report import comparison
 from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.report.comparison import Compared, CompareSettings
+from misdetect.said.errors import BadData, MisdetectError
+from misdetect.said.gates import written
 from misdetect.studies.contract import Document
 
 STUDY = "checkup"

@@ -13,10 +13,10 @@ from typing import Any
 
 from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import BadData, MisdetectError
-from misdetect.files import write_atomically
-from misdetect.mirror import address_of
-from misdetect.picture import digest
+from misdetect.kept.files import write_atomically
+from misdetect.kept.mirror import address_of
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadData, MisdetectError
 from misdetect.studies.contract import KINDS, Document
 
 CHECKUP, PLAN, REPORT = "checkup.json", "plan.json", "report.html"

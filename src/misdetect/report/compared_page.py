@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.report.checkup_comparison import told_changes
 from misdetect.report.inline import whole_page
 from misdetect.report.page import TITLES

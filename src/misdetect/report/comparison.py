@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from misdetect.data.untrusted import read_json
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import BadData, BadSpec
-from misdetect.files import check_local
-from misdetect.mirror import address_of
+from misdetect.kept.files import check_local
+from misdetect.kept.mirror import address_of
+from misdetect.nouns.settings import Range, Settings
 from misdetect.report.changed import changed
 from misdetect.report.checkups import is_checkup
-from misdetect.settings import Range, Settings
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.contract import Document, kind_of, read_document
 
 FIRST = ("settings", "data", "detector", "detector_settings", "versions")

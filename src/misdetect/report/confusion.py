@@ -9,11 +9,11 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.errors import BadImage
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 from misdetect.report import charts
 from misdetect.report.confusion_figures import SHOWN, iou_figure, matrix_figure, top_figure
 from misdetect.report.figures import enlarged, save_png, stacked, titled, with_boxes
+from misdetect.said.errors import BadImage
 from misdetect.studies.confusion.cells import Cell, behind
 from misdetect.studies.confusion.rows import MISSED
 from misdetect.studies.contract import Document, read_document

@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 
-from misdetect.boxes import Bools, Floats
+from misdetect.nouns.boxes import Bools, Floats
 from misdetect.report import charts
 
 SHOWN = 16

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
 from misdetect.metrics.slices import bins
+from misdetect.nouns.boxes import SIDES
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.ledger import ledger

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.errors import BadImage
 from misdetect.report import charts
 from misdetect.report.explain_figures import (
     comparison_page,
@@ -16,6 +15,7 @@ from misdetect.report.explain_figures import (
     whiskers,
 )
 from misdetect.report.figures import save_png, stacked, titled
+from misdetect.said.errors import BadImage
 from misdetect.studies.contract import Document, read_document
 from misdetect.studies.explain.compare import side_by_side
 

@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 from matplotlib.figure import Figure
 
-from misdetect.boxes import SIDES
-from misdetect.files import write_atomically
-from misdetect.picture import Pixels
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.picture import Pixels
 from misdetect.report import charts
 from misdetect.report.figures import colour, enlarged, stacked, titled, with_boxes
 from misdetect.report.inline import whole_page

@@ -9,9 +9,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
-from misdetect.files import write_atomically
-from misdetect.picture import Pixels
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.picture import Pixels
 
 _PALETTE = np.array(
     [[230, 60, 60], [40, 120, 220], [30, 150, 70], [230, 140, 20], [150, 60, 190], [0, 150, 160], [200, 60, 130]]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, boxes_of
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine.store import Run
-from misdetect.files import write_atomically
-from misdetect.picture import Picture, Pixels
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.boxes import Floats, boxes_of
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture, Pixels
 from misdetect.report import figures
 from misdetect.report.larger import shown
 from misdetect.studies.contract import read_document

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.report.charts import BAD, PALE, SERIES, caption, new, plain, save
 from misdetect.report.inline import whole_page
 from misdetect.report.page import FIGURES, figures, paragraphs, settings_table

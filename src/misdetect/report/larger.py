@@ -14,9 +14,9 @@ from misdetect.compose.texture import Texture
 from misdetect.data import load_data
 from misdetect.data.cutouts import Cutout, cut
 from misdetect.data.dataset import Sample
-from misdetect.errors import MisdetectError
-from misdetect.picture import Picture, Pixels, Raw
+from misdetect.nouns.picture import Picture, Pixels, Raw
 from misdetect.report.figures import smooth, times
+from misdetect.said.errors import MisdetectError
 
 LEAST = 384
 """Pixels of the shorter side of a picture; captions on a smaller one would cover it."""

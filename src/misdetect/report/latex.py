@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from misdetect.errors import BadData
-from misdetect.printable import printable
+from misdetect.said.errors import BadData
+from misdetect.said.printable import printable
 
 Document = Mapping[str, Any]
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {

@@ -18,13 +18,13 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.errors import MisdetectError
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 from misdetect.report.album import Album
 from misdetect.report.embedded import REPORTED, Row, as_columns, counted, page_rows
 from misdetect.report.inline import json_block, whole_page
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import Chart, charts_of
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import Document
 
 LARGEST = 24_000_000

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Floats, Ints, boxes_of
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.picture import Picture, Pixels
+from misdetect.nouns.boxes import SIDES, Floats, Ints, boxes_of
+from misdetect.nouns.picture import Picture, Pixels
 from misdetect.report import figures
 from misdetect.report.larger import shown
 from misdetect.studies.contract import Document, read_document

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Bools, boxes_of, iou
 from misdetect.data.dataset import Dataset
 from misdetect.engine.store import Run
-from misdetect.errors import BadImage, MisdetectError
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import SIDES, Bools, boxes_of, iou
+from misdetect.nouns.picture import Pixels
 from misdetect.report.album import Album
 from misdetect.report.embedded import Row
+from misdetect.said.errors import BadImage, MisdetectError
 from misdetect.studies.attack.document import settings_of as attack_settings
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.rows import pixels_of

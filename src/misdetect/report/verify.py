@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from misdetect.boxes import boxes_of
 from misdetect.compose.move import Flipped, Moved
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine.store import Run
-from misdetect.errors import BadImage
 from misdetect.metrics.causes import CAUSES
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import boxes_of
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Pixels
 from misdetect.report import charts
 from misdetect.report import verify_figures as drawn
 from misdetect.report.figures import save_png, stacked
+from misdetect.said.errors import BadImage
 from misdetect.studies.contract import Document, read_document
 from misdetect.studies.verify.context import Context, hallucinations
 from misdetect.studies.verify.document import figures_of

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse, Rectangle
 
-from misdetect.boxes import Floats
-from misdetect.picture import Picture, Pixels
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.picture import Picture, Pixels
 from misdetect.report import charts
 from misdetect.report.figures import frame, stacked, titled
 from misdetect.report.larger import shown

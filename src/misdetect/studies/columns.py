@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from misdetect.boxes import SIDES
+from misdetect.nouns.boxes import SIDES
 
 Column = tuple[str, pa.DataType]
 

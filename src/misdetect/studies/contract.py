@@ -16,7 +16,6 @@ from typing import Annotated, Any, Self
 
 import duckdb
 
-from misdetect.budget import Budget
 from misdetect.data import unseen
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
@@ -25,14 +24,15 @@ from misdetect.engine import Outcome, Progress, joint_budget, run_study
 from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
 from misdetect.engine.store import DOCUMENT, Run
-from misdetect.errors import BadData, BadSpec, LevelTooLow, MisdetectError, RunMismatch
-from misdetect.files import read_regular, write_atomically
-from misdetect.labels import joining
-from misdetect.open_names import OpenNames, names_in
-from misdetect.picture import digest
-from misdetect.protocols import Detector, describe
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range
-from misdetect.spec import Spec
+from misdetect.kept.budget import Budget
+from misdetect.kept.files import read_regular, write_atomically
+from misdetect.nouns.labels import joining
+from misdetect.nouns.open_names import OpenNames, names_in
+from misdetect.nouns.picture import digest
+from misdetect.nouns.protocols import Detector, describe
+from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Range
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadData, BadSpec, LevelTooLow, MisdetectError, RunMismatch
 from misdetect.studies.workforce import Workforce
 
 KINDS = {

@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, sides
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
-from misdetect.files import whole_file
-from misdetect.labels import join_labels
-from misdetect.open_names import OpenNames, fixed, names_in
-from misdetect.protocols import Detector
+from misdetect.kept.files import whole_file
+from misdetect.nouns.boxes import SIDES, sides
+from misdetect.nouns.labels import join_labels
+from misdetect.nouns.open_names import OpenNames, fixed, names_in
+from misdetect.nouns.protocols import Detector
 from misdetect.studies.columns import box
 from misdetect.studies.contract import Document, Headline, Kind, Running
 

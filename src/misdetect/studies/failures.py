@@ -11,7 +11,7 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.engine.store import Run
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 from misdetect.studies.attack.adversarial import first_loss
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.results import attacked_images

@@ -8,8 +8,8 @@ from typing import Any
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.requests import Case
-from misdetect.labels import Joined
-from misdetect.open_names import fixed
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.open_names import fixed
 from misdetect.studies.contract import Running
 
 

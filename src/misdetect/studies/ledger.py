@@ -17,9 +17,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from misdetect.engine.store import Run, new_database
-from misdetect.errors import BadSpec
-from misdetect.files import check_writable, write_atomically
-from misdetect.labels import Joined
+from misdetect.kept.files import check_writable, write_atomically
+from misdetect.nouns.labels import Joined
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import kind_of
 
 OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")

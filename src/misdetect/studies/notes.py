@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
-from misdetect.files import open_regular
-from misdetect.mirror import mirror_of
+from misdetect.kept.files import open_regular
+from misdetect.kept.mirror import mirror_of
+from misdetect.nouns.boxes import SIDES
+from misdetect.said.errors import BadSpec
 
 MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 20, 60, 4000
 """Of one failure: how many tags, characters of a tag, characters of the note."""

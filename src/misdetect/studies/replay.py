@@ -12,8 +12,8 @@ from misdetect.data.dataset import Dataset
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Study, UnderWay
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadSpec, DetectorFailed
-from misdetect.protocols import Detector
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadData, BadSpec, DetectorFailed
 from misdetect.studies.contract import Document, kind_of
 
 CLOSE = 1e-4

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from misdetect.data.dataset import Dataset, Sample, Warned
 from misdetect.data.export import check_new_folder
-from misdetect.detections import Detections, Truth
 from misdetect.detectors import load_any
 from misdetect.engine import ask
 from misdetect.engine.backend import Asking
-from misdetect.errors import BadData, BadImage, DetectorFailed, LevelTooLow, MisdetectError
-from misdetect.masks import Masks
-from misdetect.picture import digest
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import digest
+from misdetect.nouns.protocols import Detector, describe, require
 from misdetect.pools.pool import SEGMENTED, Pool, Refinement, build_pool, load_pool, write_pool
 from misdetect.pools.settings import PoolSettings
-from misdetect.protocols import Detector, describe, require
+from misdetect.said.errors import BadData, BadImage, DetectorFailed, LevelTooLow, MisdetectError
 
 Progress = Callable[[int, int], None]
 _FIRST, _AT_ONCE = 4, 64

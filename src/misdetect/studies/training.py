@@ -10,7 +10,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Document, Headline, Kind
 from misdetect.training.curve import by_name
 from misdetect.training.recipe import Recipe

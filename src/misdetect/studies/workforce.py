@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from misdetect.engine.backend import Cluster
-from misdetect.errors import BadSpec
-from misdetect.settings import RUNNING, Heading, Range, Settings
+from misdetect.nouns.settings import RUNNING, Heading, Range, Settings
+from misdetect.said.errors import BadSpec
 
 _HOW = Heading("Running")
 

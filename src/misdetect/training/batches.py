@@ -11,13 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Truth
-from misdetect.errors import BadData, BadSpec
-from misdetect.labels import Joined
-from misdetect.masks import Masks
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.masks import Masks
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadData, BadSpec
 
 Batch = tuple[Sequence[Floats], Sequence[Truth]]
 """Images ``[H, W, 3]`` float32 in 0..255, and what is in each."""

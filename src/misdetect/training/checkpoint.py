@@ -7,8 +7,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from misdetect.errors import BadWeights
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
+from misdetect.said.errors import BadWeights
 
 Notes = dict[str, str]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 from misdetect.training.curve import by_name
 
 Row = Mapping[str, Any]

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints
 from misdetect.data import load_data
-from misdetect.detections import Truth
-from misdetect.errors import BadData
-from misdetect.files import write_atomically
-from misdetect.picture import digest
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadData
 from misdetect.training.batches import Batch, places, varied
 
 _CHUNK = 250

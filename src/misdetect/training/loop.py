@@ -17,13 +17,13 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from misdetect.boxes import Floats
-from misdetect.detections import Truth
 from misdetect.engine.identity import identity
 from misdetect.engine.installed import versions
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, RunMismatch
-from misdetect.protocols import Trainable, describe, require
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import Trainable, describe, require
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, RunMismatch
 from misdetect.training.batches import Batches
 from misdetect.training.checkpoint import read_notes, read_tensors, under, write_checkpoint
 from misdetect.training.curve import SCHEMA, Curve

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import area
-from misdetect.detections import Truth
-from misdetect.errors import BadArray
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
-from misdetect.picture import Pixels
-from misdetect.protocols import Detector
+from misdetect.nouns.boxes import area
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadArray
 from misdetect.training.images import TrainingImages
 
 MEASURED = ("AP", "AP50", "AP75", "APs", "APm", "AR100")

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from misdetect.settings import Count, Heading, Number, Range, Settings, Share
+from misdetect.nouns.settings import Count, Heading, Number, Range, Settings, Share
 
 _HOW = Heading("Training")
 

@@ -16,9 +16,9 @@ from misdetect.detectors.yolox.detector import YoloxDetector
 from misdetect.detectors.zoo import shipped as zoo
 from misdetect.detectors.zoo.models import build, start_from
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import BadSpec, BadWeights
-from misdetect.files import write_atomically
-from misdetect.protocols import Trainable
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.protocols import Trainable
+from misdetect.said.errors import BadSpec, BadWeights
 from misdetect.training.checkpoint import write_checkpoint
 from misdetect.training.curve import by_name
 from misdetect.training.images import TrainingImages, training_images

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.zoo.shipped import ZOO, manifest
-from misdetect.files import write_atomically
+from misdetect.kept.files import write_atomically
 
 _COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e")
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 360, 220, 46, 28, 70

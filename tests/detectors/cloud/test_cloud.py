@@ -24,13 +24,13 @@ from cloud_services import (
 )
 from loopback import Server
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.cloud.labels import OTHER_THINGS, SYNONYMS, Sighting, service_labels
 from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.detectors.names import COCO
-from misdetect.errors import BadData, BadSpec, BudgetSpent, DetectorFailed
-from misdetect.labels import plain_name
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import plain_name
+from misdetect.said.errors import BadData, BadSpec, BudgetSpent, DetectorFailed
 
 Make = Callable[..., CloudDetector]
 ALL = pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)

@@ -32,7 +32,7 @@ from loopback import Server
 from misdetect.detectors import load_detector
 from misdetect.detectors.cloud.credentials import AwsKeys, sign_v4
 from misdetect.detectors.cloud.services import CloudDetector
-from misdetect.errors import BadSpec, DetectorFailed, MissingExtra
+from misdetect.said.errors import BadSpec, DetectorFailed, MissingExtra
 
 pytestmark = pytest.mark.usefixtures("server")
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import Server
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.cloud.services import CloudDetector
 from misdetect.detectors.http.formats import encode
-from misdetect.errors import DetectorFailed
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import DetectorFailed
 
 Make = Callable[..., CloudDetector]
 ALL = pytest.mark.parametrize("cloud", CLOUDS.values(), ids=CLOUDS)

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from loopback import Server, expected, honest, picture, seen
 
-from misdetect.budget import Budget
-from misdetect.detections import Detections
 from misdetect.detectors.http import transport as http_transport
 from misdetect.detectors.http.endpoint import HttpDetector
 from misdetect.detectors.http.formats import Request
 from misdetect.detectors.http.transport import retry_after
-from misdetect.errors import BadSpec, BudgetSpent, DetectorFailed
+from misdetect.kept.budget import Budget
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec, BudgetSpent, DetectorFailed
 
 Make = Callable[..., HttpDetector]
 

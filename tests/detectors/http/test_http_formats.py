@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.detections import Detections
 from misdetect.detectors.http.endpoint import HttpDetector, load_http
 from misdetect.detectors.http.formats import FORMATS, Found, Reading, encode, parse_json
-from misdetect.errors import BadArray, DetectorFailed
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, DetectorFailed
 
 Make = Callable[[str], HttpDetector]
 

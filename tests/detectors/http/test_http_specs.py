@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from loopback import NAMES, Server, expected, honest, picture
 
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.detectors.http.endpoint import HttpDetector, load_http
-from misdetect.errors import BadArray, BadSpec, BudgetSpent, DetectorFailed, MisdetectError
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, BudgetSpent, DetectorFailed, MisdetectError
 
 Make = Callable[..., HttpDetector]
 
@@ -135,7 +135,7 @@ def test_a_program_ends_in_silence(server: Server, ending: str) -> None:
     program = f"""
 import os, sys, numpy as np
 from misdetect.detectors.http.endpoint import load_http
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
 detector = load_http(Spec.parse("{server.url},names=coco,retries=0,unknown=drop"))
 image = np.full((30, 40, 3), (9, 246, 7), np.uint8)
 def fork():

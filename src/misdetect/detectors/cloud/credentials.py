@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from misdetect.detectors.http.transport import Again, Policy, Transport, struck_out
-from misdetect.errors import BadSpec, DetectorFailed, MissingExtra
+from misdetect.said.errors import BadSpec, DetectorFailed, MissingExtra
 
 _SIGNED = ("host", "content-type")
 _UNRESERVED = "-_.~"

@@ -12,7 +12,7 @@ import httpx
 
 from misdetect.detectors.cloud.labels import Sighting
 from misdetect.detectors.http.formats import Image, Request, member, number, send_json
-from misdetect.errors import BadArray
+from misdetect.said.errors import BadArray
 
 Read = Callable[[Any, Image], list[Sighting]]
 """From an answer to what was sighted."""

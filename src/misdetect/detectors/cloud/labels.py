@@ -14,8 +14,8 @@ from typing import Any
 
 from misdetect.data.untrusted import parse, parse_yaml, read_bytes
 from misdetect.detectors.http.formats import Found, four, number
-from misdetect.errors import BadArray, BadSpec
-from misdetect.labels import plain_name
+from misdetect.nouns.labels import plain_name
+from misdetect.said.errors import BadArray, BadSpec
 
 _COMMON = {
     "motorcycle": "motorbike",

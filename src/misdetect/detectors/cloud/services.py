@@ -19,9 +19,9 @@ from misdetect.detectors.cloud.labels import Labels, read_labels, service_labels
 from misdetect.detectors.http.endpoint import HttpDetector, address_of, budget_of, number_within, policy_of
 from misdetect.detectors.http.formats import Format, Found, Image, Reading, Request
 from misdetect.detectors.names import read_names
-from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 
 _MB = 1 << 20
 

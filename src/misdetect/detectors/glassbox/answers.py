@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, iou
-from misdetect.candidates import Candidates, Reason
 from misdetect.detectors.glassbox.faults import MECHANISMS, Fault, Planted, Treatment
 from misdetect.detectors.glassbox.scene import Scene, Things
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou
+from misdetect.nouns.candidates import Candidates, Reason
 
 CROWDED = 0.5
 """IoU from which a candidate of another object can stand in for an object's own."""

@@ -12,14 +12,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, area, gaps
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.compose.cover import Covered
 from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections
 from misdetect.detectors.glassbox.answers import CROWDED, Plan, Traced, answers
 from misdetect.detectors.glassbox.faults import (
     GHOSTLY,
@@ -40,10 +37,13 @@ from misdetect.detectors.glassbox.moving import Move, moved, stays
 from misdetect.detectors.glassbox.recognise import Recogniser
 from misdetect.detectors.glassbox.scene import Known, Layer, Scene, Things, Whites, edit, layer_of, share_seen
 from misdetect.detectors.selection import Selection
-from misdetect.errors import BadSpec, DetectorFailed
-from misdetect.labels import join_labels
-from misdetect.picture import Picture, Pixels, digest
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, gaps
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import join_labels
+from misdetect.nouns.picture import Picture, Pixels, digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 VERSION = 1
 SCORE = 0.3

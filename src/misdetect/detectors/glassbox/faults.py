@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misdetect.boxes import Bools
-from misdetect.candidates import Reason
 from misdetect.detectors.glassbox.scene import Things
-from misdetect.errors import BadSpec
+from misdetect.nouns.boxes import Bools
+from misdetect.nouns.candidates import Reason
+from misdetect.said.errors import BadSpec
 
 SIZES = {"small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, float("inf"))}
 """Square pixels, as COCO divides them: from the first up to, but without, the second."""

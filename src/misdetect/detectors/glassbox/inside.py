@@ -9,9 +9,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, area, clip, iou
 from misdetect.detectors.glassbox.faults import Treatment
 from misdetect.detectors.glassbox.scene import Things
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, clip, iou
 
 PER_OBJECT = 4
 """Candidates of each object: the best, and three that are progressively worse."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, area
 from misdetect.compose.move import Flipped, Moved
 from misdetect.detectors.glassbox.inside import Inside
 from misdetect.detectors.glassbox.scene import Scene, Things
+from misdetect.nouns.boxes import Bools, Floats, area
 
 Move = Moved | Flipped
 

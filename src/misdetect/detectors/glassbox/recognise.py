@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detectors.glassbox.scene import Known, Layer, layer_of
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 Hashes = NDArray[np.uint64]
 _GRID = 8

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, gaps
 from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Sample
-from misdetect.detections import PRESENT
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import Bools, Floats, Ints, gaps
+from misdetect.nouns.detections import PRESENT
+from misdetect.nouns.picture import Pixels
 
 """States of parts that are there (paper 2); parts in any other state are missing."""
 _WHITES = 16

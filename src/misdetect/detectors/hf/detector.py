@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.hf.folder import find_folder, read_configuration, read_module
 from misdetect.detectors.hf.input import Input, default_input, parse_size, read_input
 from misdetect.detectors.hf.losses import (
@@ -30,9 +28,11 @@ from misdetect.detectors.hf.trace import FAMILIES, Family, Watch, choose, corner
 from misdetect.detectors.names import read_names
 from misdetect.detectors.torch_detector import TorchDetector
 from misdetect.detectors.where import Where
-from misdetect.errors import BadArray, BadSpec, DetectorFailed
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed
 
 
 class HfDetector(TorchDetector):

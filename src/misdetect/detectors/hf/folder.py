@@ -18,8 +18,8 @@ from misdetect.data.untrusted import parse, read_bytes
 from misdetect.detectors.hf.trace import FAMILIES, Family
 from misdetect.detectors.torchvision import ops as torchvision_ops
 from misdetect.detectors.weights import read_safetensors
-from misdetect.errors import BadSpec, BadWeights, MissingExtra
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
 _DOWNLOADED = ["*config.json", "model*.safetensors", "model.safetensors.index.json"]
 _ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from misdetect.detectors.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 Resize = Literal["edges", "fixed", "fit", "native"]
 _FILES = ("preprocessor_config.json", "processor_config.json")

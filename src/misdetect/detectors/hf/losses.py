@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from misdetect.detections import Truth
 from misdetect.detectors.hf.trace import Family
+from misdetect.nouns.detections import Truth
 
 _CLASSIFICATION = ("loss_ce", "loss_vfl")
 _LOCALISATION = ("loss_bbox", "loss_giou")

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from misdetect.boxes import Floats, Ints
-from misdetect.candidates import Candidates, Dropped, Pairs, Reason
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
 
 Activation = Literal["softmax", "sigmoid"]
 

@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from misdetect.budget import Budget
-from misdetect.detections import Detections
 from misdetect.detectors.http import formats
 from misdetect.detectors.http.formats import FORMATS, Format, Image, Reading, Request
 from misdetect.detectors.http.transport import Auth, Policy, Transport
 from misdetect.detectors.names import read_names
-from misdetect.errors import BadArray, BadSpec, DetectorFailed
-from misdetect.picture import Pixels, check_pixels, digest
-from misdetect.spec import Spec
-from misdetect.user_code import resolve
+from misdetect.kept.budget import Budget
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Pixels, check_pixels, digest
+from misdetect.nouns.spec import Spec
+from misdetect.nouns.user_code import resolve
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed
 
 _SECRET = re.compile(r"auth|cookie|token|secret|passw|signature|api[-_]?key|(^|[-_])key$|(^|[-_])sig$", re.IGNORECASE)
 

@@ -15,11 +15,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from misdetect.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
-from misdetect.detections import Detections
 from misdetect.detectors.names import COCO_IDS
-from misdetect.errors import BadArray, BadSpec
-from misdetect.picture import Pixels, check_pixels
+from misdetect.nouns.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Pixels, check_pixels
+from misdetect.said.errors import BadArray, BadSpec
 
 LAYOUTS: dict[str, Callable[[Floats], Floats]] = {
     "xyxy": lambda boxes: boxes,

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import httpx
 
 from misdetect.detectors.http.formats import Request
-from misdetect.errors import BadSpec, BudgetSpent, DetectorFailed
+from misdetect.said.errors import BadSpec, BudgetSpent, DetectorFailed
 
 RETRIED = frozenset({429, 500, 502, 503, 504})
 LONGEST_BACKOFF = 30.0

@@ -33,7 +33,7 @@ from misdetect.detectors.onnx.seen import (
 )
 from misdetect.detectors.onnx.suppressed import TABLES
 from misdetect.detectors.outputs import Array, Frame, plain_name
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 
 def advise(seen: Seen) -> Reading:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, as_boxes, cxcywh_to_xyxy
 from misdetect.detectors.onnx.heads import ANCHORS, Coding, Heads, levels_of
 from misdetect.detectors.onnx.suppressed import GraphWithNms, corners_of
 from misdetect.detectors.outputs import (
@@ -29,9 +28,10 @@ from misdetect.detectors.outputs import (
     sigmoid,
     single,
 )
-from misdetect.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
-from misdetect.spec import Spec
-from misdetect.user_code import resolve
+from misdetect.nouns.boxes import Floats, as_boxes, cxcywh_to_xyxy
+from misdetect.nouns.spec import Spec
+from misdetect.nouns.user_code import resolve
+from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 
 __all__ = [
     *("DECODERS", "DECODER_OPTIONS", "Kind", "decoder_kind"),

@@ -17,9 +17,9 @@ from misdetect.detectors.outputs import Array, Decoder, Frame
 from misdetect.detectors.preprocess import PRESETS, Preprocess
 from misdetect.detectors.probe import add_sure, refuse_task
 from misdetect.detectors.wiring import batch_size_of, limits_of, positive, preprocess_of
-from misdetect.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
 
 
 class OnnxDetector(ExportedDetector):

@@ -16,8 +16,8 @@ import numpy as np
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.detectors.wiring import file_hash, first_line, kind_of_file
-from misdetect.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
 
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
 _NUMBERS = DTYPES | {

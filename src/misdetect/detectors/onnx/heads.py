@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from misdetect.boxes import Floats, cxcywh_to_xyxy
 from misdetect.detectors.outputs import Array, Frame, PerImage, Readout, choose, refuse_nan, sigmoid
-from misdetect.errors import BadSpec
+from misdetect.nouns.boxes import Floats, cxcywh_to_xyxy
+from misdetect.said.errors import BadSpec
 
 Coding = Literal["offsets", "anchors", "distances"]
 STRIDES = (4, 8, 16, 32, 64, 128)

@@ -15,8 +15,8 @@ from misdetect.detectors.onnx.seen import Finding, Reading, Seen
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.detectors.preprocess import Layout
 from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
-from misdetect.errors import BadSpec, DetectorFailed
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 _USUAL_SIZE = 640
 _ZOO_SIZE = 416

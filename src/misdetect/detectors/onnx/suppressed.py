@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
 from misdetect.detectors.outputs import Array, Frame, Readout, output_roles, refuse_nan, refuse_shares
-from misdetect.errors import BadSpec, DetectorFailed
+from misdetect.nouns.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
+from misdetect.said.errors import BadSpec, DetectorFailed
 
 TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
 """The columns of a table where nobody states them, by their number."""

@@ -14,9 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.onnx.decoders import BoxesAndScores, ClassChannels, Objectness, Queries
 from misdetect.detectors.onnx.detector import OnnxDetector
 from misdetect.detectors.onnx.heads import Heads
@@ -27,10 +24,13 @@ from misdetect.detectors.torch_detector import TorchDetector, as_array
 from misdetect.detectors.yolox.detector import objects_in
 from misdetect.detectors.yolox.loss import Answers, Objects, SimOTA, assign, losses_of, near_centre, paired_iou
 from misdetect.detectors.yolox.net import Cells, Raw
-from misdetect.errors import BadSpec, LevelTooLow, MissingExtra
-from misdetect.picture import Pixels, digest
-from misdetect.protocols import Loss
-from misdetect.spec import Spec
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.nouns.protocols import Loss
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, LevelTooLow, MissingExtra
 
 PARITY = 1e-3
 """Largest difference from ONNX Runtime's outputs, in units of 1 + their size."""

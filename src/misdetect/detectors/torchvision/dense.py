@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates, Reason
-from misdetect.detections import Truth
 from misdetect.detectors.torch_detector import as_array
 from misdetect.detectors.torchvision.detector import Target, TorchvisionDetector, features_of, to_original
 from misdetect.detectors.torchvision.selection import Shortlist, select
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates, Reason
+from misdetect.nouns.detections import Truth
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.torch_detector import TorchDetector
-from misdetect.errors import BadSpec, LevelTooLow
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.said.errors import BadSpec, LevelTooLow
 
 Target = dict[str, Tensor]
 

@@ -20,8 +20,8 @@ from misdetect.detectors.torchvision.ops import load
 from misdetect.detectors.torchvision.rcnn import RCNNDetector
 from misdetect.detectors.weights import fit_weights, read_weights
 from misdetect.detectors.where import Where
-from misdetect.errors import BadSpec, BadWeights
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights
 
 BUILDERS = (
     "ssd300_vgg16",

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from misdetect.boxes import nms as greedy_nms
-from misdetect.errors import MissingExtra
+from misdetect.nouns.boxes import nms as greedy_nms
+from misdetect.said.errors import MissingExtra
 
 _lock = Lock()
 _supplied: list[torch.library.Library] = []  # a Library's operators live as long as it does

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from misdetect.candidates import Candidates, Reason
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.torch_detector import as_array
 from misdetect.detectors.torchvision.detector import Target, TorchvisionDetector, features_of, to_original
 from misdetect.detectors.torchvision.selection import Shortlist, select
+from misdetect.nouns.candidates import Candidates, Reason
+from misdetect.nouns.detections import Detections, Truth
 
 _SMOOTH_L1_BETA = 1 / 9  # torchvision's, in both stages
 

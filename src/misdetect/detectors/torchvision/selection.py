@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from misdetect.boxes import Bools, Floats, Ints, iou
-from misdetect.candidates import Dropped, Pairs, Reason
 from misdetect.detectors.torch_detector import as_array
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou
+from misdetect.nouns.candidates import Dropped, Pairs, Reason
 
 _BLOCK = 1 << 21  # overlaps computed at once while looking for suppressors
 

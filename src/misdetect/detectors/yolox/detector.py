@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors.names import COCO, read_names
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess
 from misdetect.detectors.preprocess_torch import to_canvas
@@ -24,8 +22,10 @@ from misdetect.detectors.weights import fit_weights, read_weights
 from misdetect.detectors.where import Where
 from misdetect.detectors.yolox.loss import Answers, Losses, Objects, SimOTA, l1_of, losses_of, simota
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Cells, Raw, Shape
-from misdetect.errors import BadArray, BadSpec, BadWeights
-from misdetect.spec import Spec
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadArray, BadSpec, BadWeights
 
 
 class YoloxDetector(TorchDetector):

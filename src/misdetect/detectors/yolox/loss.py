@@ -43,7 +43,7 @@ class Assigned(NamedTuple):
 def paired_iou(a: Tensor, b: Tensor) -> Tensor:
     """IoU of boxes ``[..., 4]`` with boxes ``[..., 4]``, elementwise with broadcasting; 0 without area.
 
-    The differentiable twin of ``misdetect.boxes.iou``, for where gradients are needed.
+    The differentiable twin of ``misdetect.nouns.boxes.iou``, for where gradients are needed.
     """
     overlap = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(-1)
     areas = (a[..., 2:] - a[..., :2]).clamp(min=0).prod(-1) + (b[..., 2:] - b[..., :2]).clamp(min=0).prod(-1)

@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from misdetect.detections import PRESENT
-from misdetect.errors import BadSpec, BadWeights
-from misdetect.spec import Spec
+from misdetect.nouns.detections import PRESENT
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec, BadWeights
 
 if TYPE_CHECKING:  # listing the zoo must not wait for torch
     from misdetect.detectors.torch_detector import TorchDetector

@@ -2,8 +2,8 @@
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadSpec
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.attack.results import Results, attacked_images

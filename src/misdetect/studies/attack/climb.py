@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats
-from misdetect.detections import Truth
 from misdetect.engine.requests import Asks, Gradient
-from misdetect.picture import Pixels
-from misdetect.protocols import Loss
+from misdetect.nouns.boxes import Bools, Floats
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels
+from misdetect.nouns.protocols import Loss
 
 Uphill = Generator[Asks, Any, tuple[float, Floats]]
 """Asks for, and returns, a loss and its slope ``[H, W, 3]``."""

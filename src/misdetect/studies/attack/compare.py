@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change, ratios, resamples, with_measured
 from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.paired import REPEATS, ap_of_draws
 from misdetect.metrics.slices import per_image
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.results import Results

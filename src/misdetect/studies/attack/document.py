@@ -8,10 +8,10 @@ from collections import Counter
 
 import numpy as np
 
-from misdetect.boxes import Ints
 from misdetect.engine.store import RUN_JSON, Run
 from misdetect.metrics.confusion import Confusion, confusion
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.nouns.boxes import Ints
 from misdetect.studies.attack.ladder import STRONG, UNCHECKED, ladder, rungs_of
 from misdetect.studies.attack.plan import CLEAN, FGSM, NOISE, TRANSFER, from_afar, main_attacks, rungs
 from misdetect.studies.attack.results import Boxes, Objects, Results

@@ -7,14 +7,14 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine import ask, run_study
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, MisdetectError, NothingToTest
-from misdetect.labels import Joined
-from misdetect.protocols import Detector, Traced
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.protocols import Detector, Traced
+from misdetect.said.errors import BadData, MisdetectError, NothingToTest
 from misdetect.studies.attack.plan import TRANSFER, transfer_rung
 from misdetect.studies.attack.rows import Scene
 from misdetect.studies.attack.settings import NONE, AttackSettings

@@ -7,13 +7,13 @@ steps, the image. The image that was saved is what counts.
 from typing import Any
 
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, DetectorFailed
-from misdetect.picture import Picture, Raw
-from misdetect.protocols import Detector, as_white_box
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture, Raw
+from misdetect.nouns.protocols import Detector, as_white_box
+from misdetect.said.errors import BadData, DetectorFailed
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.prepare import rebuild
 from misdetect.studies.attack.rows import Scene, pixels_of

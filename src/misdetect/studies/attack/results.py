@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import SIDES, Bools, Floats, Ints
 from misdetect.engine.store import Run
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.paired import resampled_ap
 from misdetect.metrics.slices import rate_intervals
+from misdetect.nouns.boxes import SIDES, Bools, Floats, Ints
 from misdetect.studies.attack.plan import CLEAN, main_attacks
 from misdetect.studies.attack.rows import VANILLA
 from misdetect.studies.attack.settings import MTD, AttackSettings

@@ -13,14 +13,14 @@ import cv2
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Bools, Floats, Ints, iou, sides
-from misdetect.candidates import Candidates, Dropped, Pairs
 from misdetect.data.dataset import Sample
-from misdetect.detections import PRESENT, Detections, Truth
-from misdetect.labels import Joined
 from misdetect.metrics.ablation import ABLATIONS, Ablated, ablate, factored
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute, missed
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
+from misdetect.nouns.candidates import Candidates, Dropped, Pairs
+from misdetect.nouns.detections import PRESENT, Detections, Truth
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.picture import Pixels
 from misdetect.studies.attack.climb import Climb
 from misdetect.studies.columns import box
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from misdetect.errors import BadSpec
 from misdetect.metrics.mechanisms import Thresholds
-from misdetect.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.said.errors import BadSpec
 from misdetect.studies.attack.where import Where
 from misdetect.studies.contract import Running
 

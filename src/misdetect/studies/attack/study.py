@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Gradient, Steps, Trace
-from misdetect.picture import Pixels, Raw, digest
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Pixels, Raw, digest
 from misdetect.studies.attack.climb import Ball, Climb, Slope, class_aware, climb, uphill
 from misdetect.studies.attack.plan import CLEAN, Attack, from_afar, main_attacks, rungs, transfer_rung
 from misdetect.studies.attack.rows import (

@@ -7,14 +7,14 @@ asks. Classes are joined by name. It works on any black box, and what it finds i
 from collections.abc import Sequence
 from typing import Any
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.detectors import load_detector
 from misdetect.detectors.zoo.shipped import ZOO, manifest
-from misdetect.labels import join_labels, plain_name
-from misdetect.picture import Pixels
-from misdetect.protocols import Detector, Differentiable, Loss, Traced, as_white_box, describe, require
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.labels import join_labels, plain_name
+from misdetect.nouns.picture import Pixels
+from misdetect.nouns.protocols import Detector, Differentiable, Loss, Traced, as_white_box, describe, require
 from misdetect.studies.attack.settings import AUTO, NONE, AttackSettings
 
 _OWN = ("target", "surrogate", "_join")

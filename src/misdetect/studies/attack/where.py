@@ -11,8 +11,8 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from misdetect.boxes import Bools, Floats
-from misdetect.errors import BadSpec
+from misdetect.nouns.boxes import Bools, Floats
+from misdetect.said.errors import BadSpec
 
 _FORMS = "image, inside, outside, outside:DISTANCE or patch:WIDTHxHEIGHT"
 

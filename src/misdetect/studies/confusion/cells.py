@@ -6,10 +6,10 @@ The worst of a wrong cell is what the detector is surest of, of a right one what
 from collections.abc import Sequence
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
-from misdetect.labels import plain_name
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.labels import plain_name
+from misdetect.said.errors import BadSpec
 from misdetect.studies.confusion.rows import MISSED, SUNK
 
 Cell = tuple[str, str]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change, resamples
 from misdetect.metrics.slices import per_image
+from misdetect.nouns.boxes import Floats, Ints, boxes_of
 from misdetect.studies.confusion.document import settings_of
 from misdetect.studies.confusion.rows import OUTCOMES
 from misdetect.studies.contract import Document, read_document

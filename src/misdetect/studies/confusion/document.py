@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.confusion import BINS, Confusion, found_by_class
 from misdetect.metrics.slices import rate_intervals
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.confusion.cells import behind, read_cell
 from misdetect.studies.confusion.rows import COLUMNS, OUTCOMES, Said, columns_of, labels_of
 from misdetect.studies.confusion.settings import ConfusionSettings

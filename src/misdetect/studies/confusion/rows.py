@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, Bools, Floats, Ints, sides
-from misdetect.candidates import Candidates
 from misdetect.data.dataset import Sample
-from misdetect.detections import Detections
-from misdetect.labels import Joined
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.confusion import BACKGROUND, Confusion, confusion, in_data_columns
 from misdetect.metrics.scoring import distinct
+from misdetect.nouns.boxes import SIDES, Bools, Floats, Ints, sides
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined
 from misdetect.studies.columns import box
 from misdetect.studies.confusion.settings import ConfusionSettings
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from misdetect.metrics.confusion import Mode, Policy
-from misdetect.protocols import Detector
-from misdetect.settings import RUNNING, VIEW, Heading, Number, Range, Share
+from misdetect.nouns.protocols import Detector
+from misdetect.nouns.settings import RUNNING, VIEW, Heading, Number, Range, Share
 from misdetect.studies.contract import Running
 
 _RULES, _RESULTS = Heading("What is counted where"), Heading("Results")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.picture import Picture, Pixels
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture, Pixels
+from misdetect.said.errors import BadData
 from misdetect.studies.score.predictions import Predictions
 
 

@@ -10,8 +10,8 @@ from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.protocols import Detector, Traced, require
+from misdetect.nouns.protocols import Detector, Traced, require
+from misdetect.said.errors import BadData
 from misdetect.studies.confusion.cells import read_cell
 from misdetect.studies.confusion.rows import SCHEMA, image_rows, labels_of, said_of
 from misdetect.studies.confusion.settings import ConfusionSettings

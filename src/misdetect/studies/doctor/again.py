@@ -3,8 +3,8 @@
 from misdetect.data.dataset import Dataset
 from misdetect.engine.requests import Case
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.protocols import Detector
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadData
 from misdetect.studies.contract import Document
 from misdetect.studies.doctor.study import asked, rebuild
 from misdetect.studies.replay import replay_case

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, iou, match
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, match
 from misdetect.studies.doctor.evidence import Answer
 from misdetect.studies.doctor.observe import Finding, observed
 

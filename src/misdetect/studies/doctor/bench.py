@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from misdetect.detections import Detections, Said
 from misdetect.detectors import load_detector
 from misdetect.engine.identity import known_by
-from misdetect.errors import DetectorFailed, MisdetectError
-from misdetect.picture import Picture, Pixels, digest
-from misdetect.protocols import Detector
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Detections, Said
+from misdetect.nouns.picture import Picture, Pixels, digest
+from misdetect.nouns.protocols import Detector
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import DetectorFailed, MisdetectError
 
 Options = tuple[tuple[str, str], ...]
 

@@ -15,7 +15,7 @@ from misdetect.compose.resend import EDITS
 from misdetect.detectors.onnx.decoders import DECODERS
 from misdetect.detectors.onnx.heads import ANCHORS
 from misdetect.detectors.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from misdetect.spec import Spec
+from misdetect.nouns.spec import Spec
 from misdetect.studies.doctor.bench import Bench, Options, rewired
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import resamples
 from misdetect.metrics.paired import difference
+from misdetect.nouns.boxes import SIDES
 from misdetect.studies.contract import Document, Headline
 from misdetect.studies.doctor.against import comparison, damage, pair
 from misdetect.studies.doctor.changes import Change

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, clip, iou
 from misdetect.compose.resend import EDITS, come_back, sent_size
 from misdetect.engine.boundary import check_detections
-from misdetect.errors import DetectorFailed
 from misdetect.metrics.matching import overlap_of_pairs, pairs_within_images
 from misdetect.metrics.paired import Boxes, Objects, Precision
+from misdetect.nouns.boxes import Floats, Ints, clip, iou
+from misdetect.said.errors import DetectorFailed
 from misdetect.studies.doctor.changes import Change
 from misdetect.studies.doctor.readings import (
     AS_GIVEN,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, cxcywh_to_xyxy, match, nms, xywh_to_xyxy
 from misdetect.compose.resend import Side, four
 from misdetect.detectors.names import COCO, COCO_IDS
 from misdetect.detectors.outputs import sigmoid
+from misdetect.nouns.boxes import Floats, Ints, cxcywh_to_xyxy, match, nms, xywh_to_xyxy
 
 SIZES: tuple[int, ...] = (
     *(128, 192, 224, 256, 300, 320, 352, 384, 416, 448, 480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from misdetect.settings import VIEW, Heading, Range, Share
+from misdetect.nouns.settings import VIEW, Heading, Range, Share
 from misdetect.studies.contract import Running
 
 _LOOKING, _RESULTS = Heading("What is compared"), Heading("Results")

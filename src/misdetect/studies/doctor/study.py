@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import boxes_of, sides
 from misdetect.compose.resend import resent
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.detectors import load_detector
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Row, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadSpec, DetectorFailed
-from misdetect.labels import Joined
 from misdetect.metrics.paired import Objects
-from misdetect.protocols import Detector
+from misdetect.nouns.boxes import boxes_of, sides
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadData, BadSpec, DetectorFailed
 from misdetect.studies.columns import box
 from misdetect.studies.doctor.bench import Bench, Options, Wired
 from misdetect.studies.doctor.changes import Change, changes_for

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Floats, Ints, boxes_of
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.labels import one_name
 from misdetect.metrics.bootstrap import change, resamples
 from misdetect.metrics.slices import per_image
+from misdetect.nouns.boxes import Floats, Ints, boxes_of
+from misdetect.nouns.labels import one_name
+from misdetect.said.errors import BadData
 from misdetect.studies.explain.document import headline, names_of, settings_of
 
 RULES = ("loc", "cls", "score", "miss", "reading", "inside")

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, boxes_of
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
 from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
+from misdetect.nouns.boxes import SIDES, boxes_of
 from misdetect.studies.contract import Headline
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.potential import potential, world

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, iou, sides
-from misdetect.detections import Detections
 from misdetect.metrics.mechanisms import Thresholds
+from misdetect.nouns.boxes import Floats, Ints, iou, sides
+from misdetect.nouns.detections import Detections
 
 UNKNOWN = "unknown"
 CLOSED = "closed"

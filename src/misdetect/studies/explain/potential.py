@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, boxes_of
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.nouns.boxes import Bools, Floats, Ints, boxes_of
 
 _ERRORS = ("Cls", "Loc", "Both")
 

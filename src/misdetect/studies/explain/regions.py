@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Floats, Ints, coverage, iou, nms
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
 from misdetect.metrics.matching import greedy_match
 from misdetect.metrics.mechanisms import Thresholds
+from misdetect.nouns.boxes import SIDES, Floats, Ints, coverage, iou, nms
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
 
 _CONSIDERED = 2000
 """Candidates of the highest objectness that are looked at per image."""

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Bools, Floats, Ints, iou, sides
-from misdetect.candidates import Candidates
 from misdetect.data.dataset import Sample
-from misdetect.detections import PRESENT, Detections, Truth
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.diagnosis import Diagnosis, diagnose
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
 from misdetect.metrics.slices import attributes
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import PRESENT, Detections, Truth
 from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.regions import Regions, objectness_of

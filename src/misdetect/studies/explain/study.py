@@ -17,8 +17,8 @@ from misdetect.engine.backend import Asking
 from misdetect.engine.boundary import on_grid
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
-from misdetect.open_names import names_in
-from misdetect.protocols import Detector, Traced, as_white_box, require
+from misdetect.nouns.open_names import names_in
+from misdetect.nouns.protocols import Detector, Traced, as_white_box, require
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.rows import SCHEMA, Seen, image_rows
 from misdetect.studies.explain.settings import ExplainSettings

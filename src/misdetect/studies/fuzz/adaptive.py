@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, area, boxes_of, gaps, iou
 from misdetect.compose.placement import free
 from misdetect.metrics.metamorphic import EXTRA, Oracle
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, boxes_of, gaps, iou
 from misdetect.studies.fuzz.reach import WIDE, Background, Offer
 from misdetect.studies.fuzz.rows import Insertion
 

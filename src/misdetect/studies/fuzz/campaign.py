@@ -14,10 +14,10 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, BadSpec, RunMismatch
+from misdetect.nouns.protocols import Detector, Traced
 from misdetect.pools.pool import Pool, build_pool, load_pool
 from misdetect.pools.settings import PoolSettings
-from misdetect.protocols import Detector, Traced
+from misdetect.said.errors import BadData, BadSpec, RunMismatch
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import ENDLESS, FuzzStudy
 from misdetect.studies.segment import make_pool

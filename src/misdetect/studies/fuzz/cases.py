@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from misdetect.compose.placement import boxes_at, free
-from misdetect.detections import Detections
 from misdetect.engine.requests import Detect, Steps
 from misdetect.metrics.metamorphic import Change, Verdict, compare, judge
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture, Pixels, digest
 from misdetect.studies.fuzz.plan import Task
 from misdetect.studies.fuzz.reach import Background
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, WATCH, Evidence, Insertion

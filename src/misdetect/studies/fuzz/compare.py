@@ -8,9 +8,9 @@ images.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change, ratios, resamples, with_measured
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules, shared
 from misdetect.studies.fuzz.document import RATES, tallies

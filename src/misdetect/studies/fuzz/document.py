@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Bools, Floats, boxes_of, gaps
-from misdetect.budget import Budget
 from misdetect.engine.store import Run
+from misdetect.kept.budget import Budget
 from misdetect.metrics import bootstrap
 from misdetect.metrics.control import posterior
 from misdetect.metrics.harm import EFFECTS, HARMFUL, HARMS, UNKNOWN
 from misdetect.metrics.metamorphic import TYPES
+from misdetect.nouns.boxes import SIDES, Bools, Floats, boxes_of, gaps
 from misdetect.studies.contract import Document, Headline, budget_file
 from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.plan import shows_flicker

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from misdetect.boxes import Floats, boxes_of, xyxy_to_xywh
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Truth
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.picture import Picture, Pixels, digest
+from misdetect.nouns.boxes import Floats, boxes_of, xyxy_to_xywh
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Picture, Pixels, digest
+from misdetect.said.errors import BadData
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.results import Campaign, Order, Row, order

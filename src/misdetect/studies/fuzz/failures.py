@@ -7,8 +7,8 @@ they are one if they are of one class and overlap by half.
 from collections.abc import Mapping
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.metrics.metamorphic import EXTRA, same_extra
+from misdetect.nouns.boxes import SIDES
 
 Key = tuple[str, str, int]
 """Image, type, and the number of the object (of the extra detection) on that image."""

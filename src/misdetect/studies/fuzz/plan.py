@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.metrics.metamorphic import Change, Oracle
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.fuzz.adaptive import Adaptive
 from misdetect.studies.fuzz.failures import Key, Register, counted
 from misdetect.studies.fuzz.reach import Background, guided_insertion, random_insertion

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, area
 from misdetect.compose.paste import drawn_once
 from misdetect.compose.placement import anywhere, first_free, ring
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.detections import Detections
+from misdetect.nouns.boxes import Floats, area
+from misdetect.nouns.detections import Detections
 from misdetect.pools.pool import Pool
 from misdetect.pools.similarity import Similarity
 from misdetect.studies.fuzz.rows import Classes, Insertion

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from misdetect.boxes import SIDES
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.errors import BadData, DetectorFailed
-from misdetect.files import whole_file
+from misdetect.kept.files import whole_file
 from misdetect.metrics.metamorphic import Change, compare, same_extra
-from misdetect.picture import Picture
-from misdetect.protocols import Detector
+from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadData, DetectorFailed
 from misdetect.studies.contract import Document
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.cases import firm

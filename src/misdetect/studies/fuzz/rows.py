@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, boxes_of, sides
-from misdetect.detections import Detections
 from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Change
+from misdetect.nouns.boxes import SIDES, boxes_of, sides
+from misdetect.nouns.detections import Detections
 from misdetect.studies.columns import box
 
 CLEAN, INSERTION, RELOCATION, SHRINKING = PHASES = ("clean", "insertion", "relocation", "shrinking")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misdetect.boxes import Floats
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.fuzz.rows import Insertion
 
 MOST_MOVES = 12

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from misdetect.budget import Budget
-from misdetect.errors import BadSpec
+from misdetect.kept.budget import Budget
 from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Oracle
+from misdetect.nouns.protocols import Detector
+from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
 from misdetect.pools.pool import Pool
-from misdetect.protocols import Detector
-from misdetect.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Running, budget_file
 
 StrategyName = Literal["random", "guided", "adaptive"]

@@ -14,9 +14,9 @@ import pyarrow as pa
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.requests import Case, Steps
-from misdetect.errors import BadData, NothingToTest
 from misdetect.metrics.metamorphic import Change
 from misdetect.pools.pool import Pool
+from misdetect.said.errors import BadData, NothingToTest
 from misdetect.studies.fuzz.cases import Look, content_of
 from misdetect.studies.fuzz.plan import Planner, Row, Task
 from misdetect.studies.fuzz.reach import Background

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, coverage
-from misdetect.detections import Detections, Truth
-from misdetect.labels import Joined
 from misdetect.metrics.harm import NEW, UNJUDGED, Annotations, Standing, effects_of, standing_after, standing_of
 from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED, Fates, Verdict
 from misdetect.metrics.transplant import LOST, PART
+from misdetect.nouns.boxes import Bools, coverage
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.labels import Joined
 
 _WORDS = {MISSED: LOST, EXTRA: NEW, RENAMED: RENAMED, MOVED: MOVED}
 """Paper 4's words for a change, as ``metrics.harm`` has them."""

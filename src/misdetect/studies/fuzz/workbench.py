@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools
 from misdetect.compose.fade import Faded
 from misdetect.compose.naturalness import Naturalness
 from misdetect.compose.paste import Paste, resized
@@ -16,8 +15,9 @@ from misdetect.compose.texture import elsewhere, texture
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
-from misdetect.labels import Joined
+from misdetect.nouns.boxes import Bools
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined
 from misdetect.pools.pool import Pool
 from misdetect.pools.similarity import Similarity
 from misdetect.studies.fuzz.reach import Offer, companions, offers

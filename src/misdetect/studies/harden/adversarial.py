@@ -14,10 +14,10 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-from misdetect.boxes import Floats
-from misdetect.detections import Truth
 from misdetect.engine.requests import Asks, Gradient
-from misdetect.protocols import Differentiable, require
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import Differentiable, require
 from misdetect.studies.attack.climb import Ball, Climb, Pace, Slope, class_aware, climb, uphill
 from misdetect.training.batches import Batch
 

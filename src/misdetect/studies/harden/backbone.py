@@ -15,8 +15,8 @@ from torch import nn
 from misdetect.data.dataset import Dataset
 from misdetect.detectors.classifier import ClassifierDetector
 from misdetect.detectors.zoo.models import CLASSIFIER, backbone_of, build
-from misdetect.errors import BadSpec
-from misdetect.protocols import Trainable, describe
+from misdetect.nouns.protocols import Trainable, describe
+from misdetect.said.errors import BadSpec
 from misdetect.studies.harden.adversarial import Adversarial
 from misdetect.studies.harden.crops import MOST, SIDE, object_crops
 from misdetect.training.loop import Training, Watch

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from misdetect.compose.resend import resize
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadData
-from misdetect.files import whole_file, write_atomically
-from misdetect.picture import Pixels, digest
+from misdetect.kept.files import whole_file, write_atomically
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.said.errors import BadData
 from misdetect.training.batches import DatasetBatches
 from misdetect.training.images import TrainingImages
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from misdetect.boxes import Floats
-from misdetect.detections import Truth
 from misdetect.detectors.torch_detector import as_array
-from misdetect.errors import BadSpec, LevelTooLow, RunMismatch
-from misdetect.protocols import Differentiable, describe, require
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.protocols import Differentiable, describe, require
+from misdetect.said.errors import BadSpec, LevelTooLow, RunMismatch
 from misdetect.studies.attack.climb import Ball
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.picture import digest
+from misdetect.nouns.picture import digest
+from misdetect.said.errors import BadData
 from misdetect.studies.fuzz.failing import FailingImages, Inserted, Which
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Truth
-from misdetect.picture import Pixels, digest
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import Pixels, digest
 from misdetect.training.batches import Batch, DatasetBatches, places, varied
 
 _KEPT = 1 << 30

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Floats, boxes_of, coverage, iou
 from misdetect.engine.store import Run
 from misdetect.metrics.harm import IN_CROWD
 from misdetect.metrics.slices import rate_intervals
+from misdetect.nouns.boxes import SIDES, Floats, boxes_of, coverage, iou
 from misdetect.studies.attack.rows import VANILLA
 from misdetect.studies.contract import Document
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
 from misdetect.engine import Progress
-from misdetect.errors import BadSpec
-from misdetect.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Share
+from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Share
+from misdetect.said.errors import BadSpec
 from misdetect.studies.harden.adversarial import How
 from misdetect.studies.workforce import Workforce
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
-from misdetect.errors import BadData
-from misdetect.labels import Joined
-from misdetect.spec import Spec
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadData
 
 _DRAWN = ("rooms", "bikes")
 """Data with splits of its own."""

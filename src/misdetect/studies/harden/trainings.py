@@ -13,10 +13,10 @@ from torch import Tensor
 from misdetect.detectors.zoo.shipped import ZOO
 from misdetect.engine import Progress
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
-from misdetect.files import write_atomically
-from misdetect.protocols import Trainable
-from misdetect.spec import Spec
+from misdetect.kept.files import write_atomically
+from misdetect.nouns.protocols import Trainable
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 from misdetect.studies.harden.settings import HardenSettings
 from misdetect.studies.harden.watch import Watched
 from misdetect.training.batches import Batches

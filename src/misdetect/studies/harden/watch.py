@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Truth
-from misdetect.labels import Joined
-from misdetect.picture import Pixels, digest
-from misdetect.protocols import Detector
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.labels import Joined
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.nouns.protocols import Detector
 from misdetect.studies.harden.adversarial import Adversarial
 from misdetect.training.measure import measure_on
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from misdetect.metrics.mechanisms import Thresholds
-from misdetect.settings import VIEW, Heading, Range, Share
+from misdetect.nouns.settings import VIEW, Heading, Range, Share
 from misdetect.studies.contract import Running
 
 _WHAT, _RULES, _RESULTS = Heading("What is shown"), Heading("What counts as found"), Heading("Results")

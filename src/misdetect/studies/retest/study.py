@@ -7,17 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from misdetect.boxes import coverage
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps, Trace
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
 from misdetect.metrics.transplant import PART
-from misdetect.picture import digest
-from misdetect.protocols import Detector, Traced
+from misdetect.nouns.boxes import coverage
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import digest
+from misdetect.nouns.protocols import Detector, Traced
+from misdetect.said.errors import BadData
 from misdetect.studies.attack.rows import IMAGE, SCHEMA, Answer, Scene, detection_rows, object_rows, own_columns
 from misdetect.studies.fuzz.campaign import rebuild as fuzz_study
 from misdetect.studies.fuzz.failing import check_study

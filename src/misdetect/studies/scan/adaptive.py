@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, boxes_of, coverage
 from misdetect.data.dataset import Sample
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec, MisdetectError
+from misdetect.nouns.boxes import Floats, Ints, boxes_of, coverage
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadSpec, MisdetectError
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.rows import OBJECT
 from misdetect.studies.scan.settings import TAUS, Average, Policy, ScanSettings

@@ -7,10 +7,10 @@ questions go through the engine and are remembered, so the scan itself does not 
 from typing import Any
 
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine import ask
 from misdetect.engine.backend import Asking
-from misdetect.errors import BadData, BadImage, DetectorFailed
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadData, BadImage, DetectorFailed
 from misdetect.studies.scan.pairs import candidates
 
 

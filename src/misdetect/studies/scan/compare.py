@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules, shared
 from misdetect.studies.scan.document import common_classes

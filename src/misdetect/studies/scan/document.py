@@ -7,9 +7,9 @@ is described as far as it goes.
 from typing import Any
 
 from misdetect.engine.store import Run
-from misdetect.labels import known_classes
 from misdetect.metrics.bootstrap import REPEATS
-from misdetect.open_names import names_in
+from misdetect.nouns.labels import known_classes
+from misdetect.nouns.open_names import names_in
 from misdetect.studies.contract import Headline
 from misdetect.studies.scan import interference, phenomena
 from misdetect.studies.scan.adaptive import uncertainty

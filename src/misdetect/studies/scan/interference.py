@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Bools, boxes_of, iou
 from misdetect.compose.isolate import Inside, Isolate, Outside
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import RunMismatch
-from misdetect.protocols import Detector
+from misdetect.nouns.boxes import Bools, boxes_of, iou
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import RunMismatch
 from misdetect.studies.scan.rows import OBJECT
 from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.scan.study import OpenPair, ScanStudy

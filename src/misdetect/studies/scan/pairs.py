@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Ints
 from misdetect.data.cutouts import cut
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import NothingToCut
-from misdetect.errors import BadData, BadSpec
+from misdetect.nouns.boxes import Ints
+from misdetect.said.errors import BadData, BadSpec
 
 _TRIES = 1000
 

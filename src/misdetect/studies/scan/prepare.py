@@ -9,9 +9,9 @@ from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import RUN_JSON, Run
-from misdetect.errors import BadData
-from misdetect.open_names import names_in
-from misdetect.protocols import Detector, Traced, require
+from misdetect.nouns.open_names import names_in
+from misdetect.nouns.protocols import Detector, Traced, require
+from misdetect.said.errors import BadData
 from misdetect.studies.scan.adaptive import AdaptiveScan
 from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.pairs import (

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import sides
 from misdetect.metrics.harm import RIGHT, UNJUDGED, Standing
 from misdetect.metrics.transplant import Comparison
+from misdetect.nouns.boxes import sides
 from misdetect.studies.columns import box, numbers
 from misdetect.studies.scan.truth import Judge, Verdict
 

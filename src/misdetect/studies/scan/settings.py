@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
 from misdetect.metrics.transplant import Own, Rules
-from misdetect.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Running
 
 Policy = Literal["body", "caption"]

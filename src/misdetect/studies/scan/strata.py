@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.studies.scan.table import kept_rows
 
 _NEIGHBOUR = 0.5

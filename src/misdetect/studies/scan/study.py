@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Ints
 from misdetect.compose.paste import Paste
 from misdetect.compose.texture import elsewhere, texture
 from misdetect.data.cutouts import Cutout, cut
 from misdetect.data.dataset import Sample
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.requests import Case, Detect, Steps, Trace
-from misdetect.labels import Joined
 from misdetect.metrics.harm import Annotations
 from misdetect.metrics.transplant import LOST, compare_all
+from misdetect.nouns.boxes import Ints
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.labels import Joined
 from misdetect.studies.joined import JoinedStudy
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.rows import CONDITIONS, OBJECT, SCHEMA, position_row

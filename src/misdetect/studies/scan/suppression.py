@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints, boxes_of, iou
-from misdetect.candidates import Candidates, Pairs, Reason
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, attribute
 from misdetect.metrics.transplant import LOST
+from misdetect.nouns.boxes import Floats, Ints, boxes_of, iou
+from misdetect.nouns.candidates import Candidates, Pairs, Reason
 
 SUPPRESSED, BELOW_SCORE, TOP_K, CAP, TOO_SMALL, ELSEWHERE, GONE = FATES = (
     "suppressed",

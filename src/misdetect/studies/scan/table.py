@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import REPEATS, interval, ratios, resamples
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.studies.scan.rows import NULL, OBJECT
 from misdetect.studies.scan.settings import Average, ScanSettings
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misdetect.boxes import Bools, Ints
 from misdetect.metrics.harm import (
     NEW,
     UNJUDGED,
@@ -22,6 +21,7 @@ from misdetect.metrics.harm import (
     standing_of,
 )
 from misdetect.metrics.transplant import KEPT, Boxes, Comparison
+from misdetect.nouns.boxes import Bools, Ints
 
 
 @dataclass(frozen=True, eq=False)

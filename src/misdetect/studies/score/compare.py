@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
 from misdetect.engine.store import Run
 from misdetect.metrics.ap import IOU_THRESHOLDS
 from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.paired import REPEATS, Boxes, Objects, Precision, mean_over_classes
 from misdetect.metrics.scoring import distinct
+from misdetect.nouns.boxes import Floats, Ints
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules
 from misdetect.studies.score.rows import COLUMNS, columns_of

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.scoring import Score, score
+from misdetect.nouns.boxes import SIDES
 from misdetect.studies.contract import Headline
 from misdetect.studies.score.rows import COLUMNS, columns_of
 from misdetect.studies.score.settings import ScoreSettings

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from misdetect.boxes import SIDES
 from misdetect.engine.store import Run
-from misdetect.errors import BadSpec
-from misdetect.files import check_writable, write_atomically
+from misdetect.kept.files import check_writable, write_atomically
+from misdetect.nouns.boxes import SIDES
+from misdetect.said.errors import BadSpec
 from misdetect.studies.ledger import write_table
 
 SUFFIXES = (".parquet", ".csv", ".json")

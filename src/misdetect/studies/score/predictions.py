@@ -10,9 +10,9 @@ from pathlib import Path
 from misdetect.data.dataset import Dataset
 from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results, results_in_pieces
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.picture import digest
-from misdetect.spec import Spec
+from misdetect.nouns.picture import digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadData
 from misdetect.studies.detect import coco_results
 
 

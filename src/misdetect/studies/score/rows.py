@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import SIDES, Bools, Ints
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.scoring import distinct
 from misdetect.metrics.tide import DETECTION_TYPES, TRUTH_TYPES, Assignment
+from misdetect.nouns.boxes import SIDES, Bools, Ints
 from misdetect.studies.columns import box
 
 OBJECT, DETECTION, IGNORED = KINDS = ("object", "detection", "ignored")

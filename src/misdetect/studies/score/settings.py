@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from misdetect.metrics.tide import Classes, TideSettings, Ties
-from misdetect.settings import RUNNING, VIEW, Count, Heading, Settings
+from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Settings
 
 _WHAT, _TIDE, _RESULTS = Heading("What is compared"), Heading("TIDE"), Heading("Results")
 

@@ -19,11 +19,11 @@ from misdetect.engine import start_run
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.labels import known_classes
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_columns
 from misdetect.metrics.scoring import compared_by
+from misdetect.nouns.labels import known_classes
+from misdetect.said.errors import BadData
 from misdetect.studies.score.predictions import Predictions
 from misdetect.studies.score.rows import is_numbered, schema, table
 from misdetect.studies.score.settings import ScoreSettings

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from misdetect.boxes import Floats
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
 from misdetect.metrics.bootstrap import change, resamples, with_measured
+from misdetect.nouns.boxes import Floats
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules, shared
 from misdetect.studies.verify.document import NUMBERS, figures_of

@@ -13,16 +13,16 @@ from typing import Any
 import cv2
 import numpy as np
 
-from misdetect.boxes import Bools, Floats, Ints, gaps, iou, sides
 from misdetect.compose.cover import Covered
 from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste, drawn_once
 from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Dataset
-from misdetect.detections import Detections
 from misdetect.engine.requests import Detect
 from misdetect.metrics.causes import cause_of
-from misdetect.picture import Picture, digest
+from misdetect.nouns.boxes import Bools, Floats, Ints, gaps, iou, sides
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.picture import Picture, digest
 from misdetect.studies.verify.rows import CONTROL, COVERED, EDIT, FLIPPED, HALLUCINATION, MOVED, PATCHED, Looked
 from misdetect.studies.verify.survey import Survey
 

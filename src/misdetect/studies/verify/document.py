@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Floats
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
 from misdetect.metrics.bootstrap import interval
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.parts import IOUS, SCORES, Verified
+from misdetect.nouns.boxes import Bools, Floats
 from misdetect.studies.contract import Document, Headline
 from misdetect.studies.verify import causes
 from misdetect.studies.verify.table import WITH, WITHOUT, Table

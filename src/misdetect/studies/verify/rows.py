@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misdetect.boxes import Floats, Ints, iou, sides
 from misdetect.data.dataset import Sample
-from misdetect.detections import Detections
+from misdetect.nouns.boxes import Floats, Ints, iou, sides
+from misdetect.nouns.detections import Detections
 from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import MISSING, PRESENT, groups

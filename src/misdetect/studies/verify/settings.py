@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from misdetect.compose.cover import Filling
-from misdetect.detections import STATES
-from misdetect.errors import BadSpec
-from misdetect.settings import RUNNING, VIEW, Heading, Number, Range, Share
+from misdetect.nouns.detections import STATES
+from misdetect.nouns.settings import RUNNING, VIEW, Heading, Number, Range, Share
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Running
 
 _STATES, _RULES, _PRICES = Heading("States of parts"), Heading("What counts as detected"), Heading("What mistakes cost")

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
-from misdetect.detections import Detections
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
-from misdetect.errors import BadData
-from misdetect.protocols import Detector
+from misdetect.nouns.detections import Detections
+from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadData
 from misdetect.studies.joined import ImageStudy
 from misdetect.studies.score.predictions import Predictions
 from misdetect.studies.verify.context import Context, Donors, translated

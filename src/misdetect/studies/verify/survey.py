@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from misdetect.boxes import Bools, Ints, area
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import UnknownState
-from misdetect.detections import Truth
-from misdetect.errors import BadData
+from misdetect.nouns.boxes import Bools, Ints, area
+from misdetect.nouns.detections import Truth
+from misdetect.said.errors import BadData
 from misdetect.studies.verify.settings import VerifySettings
 
 PRESENT, MISSING = "present", "missing"

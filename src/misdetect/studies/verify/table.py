@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import SIDES, Floats, Ints
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.bootstrap import REPEATS, resamples
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.parts import Found, Parts, Verified
+from misdetect.nouns.boxes import SIDES, Floats, Ints
 from misdetect.studies.verify.settings import VerifySettings
 
 WITH, WITHOUT = "with_localisation", "without_localisation"

@@ -18,7 +18,7 @@ from misdetect.data.procedural.bikes.parts import BEFORE, BEHIND, DRAW, PARTS
 from misdetect.data.procedural.draw.canvas import Canvas
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.finish import finish
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 REFERENCE = 160
 LEAST_SHARE = 0.2

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from misdetect.data.procedural.draw import textures
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 Points = NDArray[np.float64]
 Colour = tuple[int, int, int]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from misdetect.data.procedural.draw import textures
 from misdetect.data.procedural.draw.canvas import Canvas
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 
 def finish(canvas: Canvas, dice: Dice, side_light: float, reference: int) -> Pixels:

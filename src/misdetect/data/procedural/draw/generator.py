@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.detections import Truth
-from misdetect.errors import BadSpec
-from misdetect.masks import Masks, Segment
-from misdetect.picture import Pixels, digest
-from misdetect.spec import Spec
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.masks import Masks, Segment
+from misdetect.nouns.picture import Pixels, digest
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 SPLITS = {"train": (0, 20_000), "val": (1, 1_000), "test": (2, 1_000)}
 """Each split's stream and its usual number of images."""

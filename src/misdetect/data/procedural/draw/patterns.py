@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from misdetect.data.procedural.draw.canvas import Colour
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 SIDE = 256
 REPEATS = 5

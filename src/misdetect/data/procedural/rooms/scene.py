@@ -17,7 +17,7 @@ from misdetect.data.procedural.draw.finish import finish
 from misdetect.data.procedural.draw.items import Item
 from misdetect.data.procedural.rooms.backdrop import Room, choose_landscape, choose_room, draw_landscape, draw_room
 from misdetect.data.procedural.rooms.themes import furnish
-from misdetect.picture import Pixels
+from misdetect.nouns.picture import Pixels
 
 REFERENCE = 128
 LEAST_PIXELS = 40

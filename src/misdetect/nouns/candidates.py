@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Floats, Ints
-from misdetect.detections import Detections
-from misdetect.errors import BadArray
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.detections import Detections
+from misdetect.said.errors import BadArray
 
 
 class Reason(IntEnum):

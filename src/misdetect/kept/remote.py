@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from misdetect.errors import BadData, BadSpec, MissingExtra
+from misdetect.said.errors import BadData, BadSpec, MissingExtra
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oci", "oss", "memory")
 """Where an object is written whole or not at all: what a run's promises need."""

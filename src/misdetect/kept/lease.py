@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from misdetect.errors import MisdetectError, RunBusy
-from misdetect.remote import Entry, Remote
+from misdetect.kept.remote import Entry, Remote
+from misdetect.said.errors import MisdetectError, RunBusy
 
 SECONDS = 60.0
 """After which a holder that is not heard of has lost its lease."""

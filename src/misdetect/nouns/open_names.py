@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Ints
-from misdetect.errors import BadArray
+from misdetect.nouns.boxes import Bools, Ints
+from misdetect.said.errors import BadArray
 
 _FIRST = 1 << 61
 """Numbers of words start here: none of them can be mistaken for a place in a list."""

@@ -19,10 +19,10 @@ from tempfile import mkdtemp
 from typing import TypeVar
 from uuid import uuid4
 
-from misdetect.errors import BadSpec, MisdetectError
-from misdetect.lease import FOLDER as LEASE
-from misdetect.lease import Lease
-from misdetect.remote import OBJECT_STORES, Entry, Remote, Unreachable, as_url
+from misdetect.kept.lease import FOLDER as LEASE
+from misdetect.kept.lease import Lease
+from misdetect.kept.remote import OBJECT_STORES, Entry, Remote, Unreachable, as_url
+from misdetect.said.errors import BadSpec, MisdetectError
 
 E = TypeVar("E", bound=MisdetectError)
 ANSWERS = ".answers"

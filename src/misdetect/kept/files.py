@@ -13,9 +13,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from misdetect.errors import BadSpec
-from misdetect.mirror import fetch_if_wanted, mirror_of
-from misdetect.remote import as_url
+from misdetect.kept.mirror import fetch_if_wanted, mirror_of
+from misdetect.kept.remote import as_url
+from misdetect.said.errors import BadSpec
 
 LARGEST = 16 << 30
 """Bytes of the largest file that is read into memory."""

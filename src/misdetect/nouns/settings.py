@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 
 @dataclass(frozen=True)

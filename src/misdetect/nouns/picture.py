@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.errors import BadArray
+from misdetect.said.errors import BadArray
 
 Pixels = NDArray[np.uint8]
 """An image: ``[H, W, 3]`` uint8, RGB."""

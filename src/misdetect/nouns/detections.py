@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.boxes import Bools, Floats, Ints, as_boxes, xywh_to_xyxy, xyxy_to_xywh
-from misdetect.errors import BadArray
-from misdetect.masks import Masks
+from misdetect.nouns.boxes import Bools, Floats, Ints, as_boxes, xywh_to_xyxy, xyxy_to_xywh
+from misdetect.nouns.masks import Masks
+from misdetect.said.errors import BadArray
 
 
 def _numpy(value: Any) -> NDArray[Any]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.boxes import Bools, Ints
-from misdetect.errors import BadSpec
-from misdetect.open_names import OpenNames
+from misdetect.nouns.boxes import Bools, Ints
+from misdetect.nouns.open_names import OpenNames
+from misdetect.said.errors import BadSpec
 
 ALIASES = (
     ("airplane", "aeroplane"),

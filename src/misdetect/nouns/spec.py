@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from misdetect.errors import BadSpec
+from misdetect.said.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")

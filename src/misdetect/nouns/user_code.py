@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from misdetect.errors import BadSpec, DetectorFailed, MisdetectError
-from misdetect.files import read_regular
+from misdetect.kept.files import read_regular
+from misdetect.said.errors import BadSpec, DetectorFailed, MisdetectError
 
 _LARGEST = 64 << 20
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
-from misdetect.errors import BadGate
+from misdetect.said.errors import BadGate
 
 LIMITS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,

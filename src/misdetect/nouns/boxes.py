@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.errors import BadArray
+from misdetect.said.errors import BadArray
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]

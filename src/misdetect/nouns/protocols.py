@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from misdetect.boxes import Floats
-from misdetect.candidates import Candidates
-from misdetect.detections import Detections, Truth
-from misdetect.errors import LevelTooLow, MisdetectError
-from misdetect.picture import Pixels
+from misdetect.nouns.boxes import Floats
+from misdetect.nouns.candidates import Candidates
+from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.picture import Pixels
+from misdetect.said.errors import LevelTooLow, MisdetectError
 
 Loss = Literal["cls", "loc", "all"]
 

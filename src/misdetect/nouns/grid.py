@@ -7,7 +7,7 @@ reads from them. What this promises, and how seldom a number falls to the neighb
 
 import numpy as np
 
-from misdetect.boxes import Floats
+from misdetect.nouns.boxes import Floats
 
 SCORE_STEPS = 10_000
 """Points per unit of a score. Decimal, so that a threshold somebody writes (.3, .7) is itself one of them: a score that

@@ -11,8 +11,8 @@ import numpy as np
 from hotcoco import mask as coco_mask
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.boxes import Bools, Ints
-from misdetect.errors import BadArray
+from misdetect.nouns.boxes import Bools, Ints
+from misdetect.said.errors import BadArray
 
 Segment = list[list[float]] | dict[str, Any] | Bools | None
 """COCO polygons, COCO RLE (``{"size": [h, w], "counts": ...}``, plain or compressed), a bool array, or nothing."""

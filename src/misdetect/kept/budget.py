@@ -17,9 +17,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any
 
-from misdetect.errors import BadData, BadSpec, BudgetSpent
-from misdetect.files import remove
-from misdetect.mirror import Mirror, mirror_of
+from misdetect.kept.files import remove
+from misdetect.kept.mirror import Mirror, mirror_of
+from misdetect.said.errors import BadData, BadSpec, BudgetSpent
 
 AHEAD = 32
 """Queries that are entered in a store at a time."""

@@ -1,0 +1,1 @@
+"""What is said: errors as sentences, text that is safe to print, gates."""
