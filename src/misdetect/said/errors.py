@@ -25,6 +25,12 @@ class BadGate(MisdetectError, ValueError):
     kind = "bad-gate"
 
 
+class BadPlugin(MisdetectError):
+    """An installed package registers something that cannot be used. The message names the package."""
+
+    kind = "bad-plugin"
+
+
 class BadArray(MisdetectError, ValueError):
     """An array has the wrong shape, type or values. Compare it with the shape in the message."""
 
