@@ -87,7 +87,7 @@ def test_laws_of_table_one(run):
 
 
 def test_the_papers_own_table_is_that_of_the_documentation():
-    lines = (Path(__file__).parents[2] / "docs" / "scan.md").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[3] / "docs" / "scan.md").read_text(encoding="utf-8").splitlines()
     printed = [line.split("|")[2:7] for line in lines if line.endswith("|") and ", paper |" in line]
     assert [[float(cell) for cell in cells] for cells in printed] == [list(PAPER[row]) for row in ROWS]
 

@@ -19,7 +19,7 @@ from misdetect.cli.scan import show
 from misdetect.engine.store import Run
 from misdetect.studies.scan.ranking import ranked
 
-TOYS = Path(__file__).parent / "scan_toys.py"
+TOYS = Path(__file__).parents[1] / "scan_toys.py"
 ROOMS = "rooms:val,size=64,count=8"
 
 

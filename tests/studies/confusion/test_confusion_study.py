@@ -233,7 +233,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_asked(made, tmp_path):
 
 
 def test_every_key_of_the_document_is_explained(made):
-    page = (Path(__file__).parents[2] / "docs" / "confusion.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "confusion.md").read_text()
     named = set(re.findall(r"`([a-z_]+)`", page.partition("## The document")[2]))
     document = confused(made, cell="cup,bowl").document
     assert set(document) - {"study", "detector", "data"} <= named
