@@ -15,9 +15,9 @@ from misdetect.report.album import Album
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.said.errors import BadImage
 from misdetect.studies.attack.evidence import AttackStage
-from misdetect.studies.attack.rows import SCHEMA as ATTACK
 from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.conditions import SCHEMA as ATTACK
 from misdetect.studies.fuzz.evidence import FuzzStage
 from misdetect.studies.fuzz.rows import SCHEMA as FUZZ
 from misdetect.studies.fuzz.settings import FuzzSettings

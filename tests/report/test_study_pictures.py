@@ -21,8 +21,9 @@ from misdetect.nouns.detections import Detections, Truth
 from misdetect.nouns.picture import Raw
 from misdetect.said.errors import BadImage
 from misdetect.studies.attack import figures as attack
-from misdetect.studies.attack.rows import SCHEMA, png
+from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.conditions import SCHEMA
 from misdetect.studies.explain import figures as explain
 from misdetect.studies.fuzz import figures as fuzz
 from misdetect.studies.fuzz.rows import Classes

@@ -43,12 +43,6 @@ class _Drawn:
         return self._picture.key
 
 
-def check_study(run: Run) -> None:
-    """Refuse a run of another study."""
-    if run.study != "fuzz":
-        raise BadData(f"{run.address} is a run of {run.study!r}; this needs one of fuzz or attack.")
-
-
 class FailingImages:
     """The synthetic images of ``run``, a campaign on ``data``, that fail: those whose failure is the inserted object's
     doing ("attributable"), or "all"; or "any" that was asked about, failing or not. ``inserted``: whether that object

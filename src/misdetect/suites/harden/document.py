@@ -16,20 +16,16 @@ from scipy import stats
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import interval, resamples
 from misdetect.metrics.paired import REPEATS, ap_of_draws
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.results import Results
+from misdetect.studies.conditions import CLEAN
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import read_document
-from misdetect.studies.retest.document import Looked
 from misdetect.suites.harden.repair import BROKEN, FIXED, STILL, Rules, repaired, units
 from misdetect.suites.harden.settings import HardenSettings
+from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, FUZZ, INSERTIONS, MTD, PHOTOS, conditions_of
 from misdetect.suites.harden.trainings import Trial
 
-PHOTOS, ATTACK, FUZZ, INSERTIONS, CAMPAIGN = "photos", "attack", "fuzz", "insertions", "campaign"
-MTD = "mtd"
 Runs = Mapping[str, Run]
-"""The runs of one detector: what it finds on test ``photos``, under ``attack``, in a campaign of ``fuzz``; what it
-finds beside the ``insertions`` of the first campaign there, and beside those that it was trained on (``campaign``)."""
+"""The tests of one detector, by name; see ``testing``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +107,10 @@ def _side(runs: Runs) -> Document:
 def _changes(found: Hardening, how: HardenSettings) -> Document:
     """After less before of AP, AP50 and robust_AP50, with paired intervals."""
     told: Document = {}
-    pairs = {PHOTOS: [Looked(runs[PHOTOS]) for runs in (found.before, found.after)]}
-    if ATTACK in found.before and ATTACK in found.after:
-        pairs[ATTACK] = [Results(r[ATTACK], settings_of(r[ATTACK])) for r in (found.before, found.after)]  # type: ignore[misc]
-    for study, (old, new) in pairs.items():
-        condition = "clean" if study == PHOTOS else MTD
+    for study, condition, prefix in ((PHOTOS, CLEAN, ""), (ATTACK, MTD, "robust_")):
+        if study not in found.before or study not in found.after:
+            continue
+        old, new = (conditions_of(runs[study]) for runs in (found.before, found.after))
         draws = resamples(max(len(old.images), 1), REPEATS, how.seed)
         whole = np.ones((1, draws.shape[1]))
         sides = [
@@ -125,8 +120,7 @@ def _changes(found: Hardening, how: HardenSettings) -> Document:
         for i, name in enumerate(("AP", "AP50")):
             (value,) = sides[1][0][i] - sides[0][0][i]
             low, high = (float(end) for end in interval(sides[1][1][i] - sides[0][1][i], how.confidence))
-            key = name if study == PHOTOS else f"robust_{name}"
-            told[key] = {"value": float(value), "interval": None if np.isnan(low) else [low, high]}
+            told[prefix + name] = {"value": float(value), "interval": None if np.isnan(low) else [low, high]}
     return told
 
 
@@ -185,7 +179,7 @@ def _repair(found: Hardening, how: HardenSettings) -> Document:
     """What became of each failure, by condition. ``campaign`` was trained on: what is fixed there may be learnt by
     heart, so it is in no sum."""
     told: Document = {}
-    conditions = {PHOTOS: ["clean"], ATTACK: ["cls", "loc"], INSERTIONS: ["insertion"], CAMPAIGN: ["insertion"]}
+    conditions = {PHOTOS: [CLEAN], ATTACK: ["cls", "loc"], INSERTIONS: ["insertion"], CAMPAIGN: ["insertion"]}
     for study, shown in conditions.items():
         if study in found.before and study in found.after:
             old, new = found.before[study], found.after[study]

@@ -12,14 +12,15 @@ from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
 from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
 from misdetect.studies.contract import Document
+from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, INSERTIONS, PHOTOS
 
 _WORDS = {
     "robust_AP50": "AP50 under attack",
     "edited_AP50": "AP50 with inserted objects",
-    "photos": "clean photos",
-    "attack": "under attack (cls, loc)",
-    "insertions": "beside inserted objects",
-    "campaign": "the campaign it was trained on (in no sum)",
+    PHOTOS: "clean photos",
+    ATTACK: "under attack (cls, loc)",
+    INSERTIONS: "beside inserted objects",
+    CAMPAIGN: "the campaign it was trained on (in no sum)",
 }
 _FATES = ("fixed", "still", "broken")
 

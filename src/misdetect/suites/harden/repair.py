@@ -18,7 +18,7 @@ from misdetect.engine.store import Run
 from misdetect.metrics.harm import IN_CROWD
 from misdetect.metrics.slices import rate_intervals
 from misdetect.nouns.boxes import SIDES, Floats, boxes_of, coverage, iou
-from misdetect.studies.attack.rows import VANILLA
+from misdetect.studies.conditions import VANILLA
 from misdetect.studies.contract import Document
 
 FIXED, STILL, BROKEN, SHAKY, FINE = FATES = ("fixed", "still", "broken", "shaky", "fine")

@@ -1,6 +1,6 @@
 """What a hardening is stopped by: AP on held-out photos, and on the same photos attacked, or with inserted objects.
 
-The final numbers are of other photos, see ``api.harden``.
+The final numbers are of other photos, see ``testing``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,9 +90,9 @@ class Watched:
         return {name: value or 0.0 for name, value in known.items()}  # where nothing is annotated there is none
 
     def _attacked(self, detector: Detector) -> list[Pixels]:
-        attack = Adversarial(how="mtd", eps=self.eps, alpha=self.eps / 4, steps=STEPS, clean=0.0, half=False)
+        change = Adversarial(how="mtd", eps=self.eps, alpha=self.eps / 4, steps=STEPS, clean=0.0, half=False)
         images = [image.astype(np.float32) for image in self.photos.images]
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            made, _ = attack(detector, images, [truth[~np.asarray(truth.crowd)] for truth in self.photos.truths], 0)
+            made, _ = change(detector, images, [truth[~np.asarray(truth.crowd)] for truth in self.photos.truths], 0)
         return [np.rint(image).astype(np.uint8) for image in made]

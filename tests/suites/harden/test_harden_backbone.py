@@ -91,7 +91,7 @@ def test_stopped_and_resumed_it_ends_the_same(tmp_path):
 def test_another_attack_is_another_training(tmp_path):
     adversarial_backbone(detector(), DATA, tmp_path / "run", **FEW)
     with pytest.raises(RunMismatch):
-        adversarial_backbone(detector(), DATA, tmp_path / "run", attack=replace(backbone.ATTACK, eps=4.0), **FEW)
+        adversarial_backbone(detector(), DATA, tmp_path / "run", change=replace(backbone.CHANGE, eps=4.0), **FEW)
 
 
 def test_the_attack_raises_the_loss_of_the_classifier():
