@@ -20,16 +20,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from misdetect.app.desk import Dropped, Overrun
-from misdetect.app.kept import Kept
-from misdetect.app.near import MOST, search
-from misdetect.app.table import Table
+from misdetect.app.table import QUESTIONS, Edit, Table
 from misdetect.compose.paste import drawn_once
 from misdetect.data.dataset import Dataset
 from misdetect.nouns.picture import Pixels, digest
 from misdetect.nouns.protocols import Detector, describe
 from misdetect.pools.pool import Pool
 from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
-from misdetect.studies.fuzz.rows import Insertion
 
 _PAGE = 24
 """Photos or objects of one answer."""
@@ -59,7 +56,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )
 _EXPECTED = (MisdetectError, OSError, Dropped)
 _NUMBERS = ("photo", "object", "x", "y", "width", "height")
-Work = Callable[[str, Insertion, int], Any]
+Work = Callable[[str, Edit, int], Any]
 """For a client, its edit, and which turn of the client's it is."""
 
 
@@ -71,7 +68,7 @@ class Playground:
         self, detector: Detector, data: str | Dataset, pool: str | Pool | None = None, *, keep: Path | None = None
     ) -> None:
         self.table = Table(detector, data, pool)
-        self._kept = None if keep is None else Kept(self.table, keep)
+        self._kept = None if keep is None else self.table.live.keep(self.table.detector, keep)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -116,7 +113,7 @@ class Playground:
             "traced": table.traced,
             "live": not table.costly,
             "write": self._kept is not None,
-            "questions": MOST,
+            "questions": QUESTIONS,
             "page": _PAGE,
             "version": digest(table.data.fingerprint, table.pool.fingerprint)[:12],
         }
@@ -176,14 +173,10 @@ class Playground:
 
     # What is done for somebody.
 
-    def _save(self, client: str, edit: Insertion) -> dict[str, str]:
+    def _save(self, client: str, edit: Edit) -> dict[str, str]:
         if self._kept is None:
             raise ReadOnly("nothing is written: start the app with --write to save cases.")
-        seen = self.table.seen(client, edit.image)
-        row = self.table.attempt(client, edit, seen.background, seen.told)
-        if not row["changes"]:
-            raise BadArray("nothing changes here, so there is nothing to save.")
-        return self._kept.add(seen, row)
+        return self.table.keep(client, edit, self._kept)
 
     async def _ask(self, request: Request) -> Response:
         body = await request.body()
@@ -200,9 +193,9 @@ class Playground:
             return _failed(error)
         return StreamingResponse(self._lines(client, edit), media_type="application/x-ndjson")
 
-    def _lines(self, client: str, edit: Insertion) -> Iterator[str]:
+    def _lines(self, client: str, edit: Edit) -> Iterator[str]:
         try:
-            for found in search(self.table, f"{client} searching", edit):
+            for found in self.table.search(f"{client} searching", edit):
                 found.pop("row", None)
                 yield json.dumps(found) + "\n"
         except Dropped:
@@ -266,7 +259,7 @@ def _failed(error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, next(status for kind, status in _STATUS if isinstance(error, kind)))
 
 
-def _read(table: Table, body: bytes) -> tuple[str, Insertion, int]:
+def _read(table: Table, body: bytes) -> tuple[str, Edit, int]:
     """Who asks, the edit, and which turn of theirs it is, from a request's ``body``."""
     try:
         found = json.loads(body)
