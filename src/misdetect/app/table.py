@@ -204,7 +204,7 @@ class Table:
 
 def own_pool(data: Dataset) -> str | Pool:
     """The objects of ``data`` itself; of all its images, as a campaign has it, if its spec says which these are."""
-    return data.spec if data.part is None and data.spec != "memory:" else build_pool(data)
+    return data.spec if data.by_spec else build_pool(data)
 
 
 def one_at_a_time(detector: Detector) -> Detector:

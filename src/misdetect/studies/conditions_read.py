@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from misdetect.engine.store import Run
 from misdetect.metrics.ap import average_precision
-from misdetect.metrics.bootstrap import interval
+from misdetect.metrics.bootstrap import ends_of
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.paired import resampled_ap
 from misdetect.metrics.slices import rate_intervals
@@ -175,12 +175,13 @@ class Conditions:
         ones, which are drawn alike."""
         found = average_precision(self.truth, boxes.columns).overall
         ap, ap50 = resampled_ap(self.truth, boxes.columns, seed=self.how.seed)
+        sure = self.how.confidence
         told: dict[str, Any] = {"AP": found["AP"], "AP50": found["AP50"]}
-        ends = {"AP": self._ends(ap), "AP50": self._ends(ap50)}
+        ends = {"AP": ends_of(ap, sure), "AP50": ends_of(ap50, sure)}
         if attacked:
             before, drawn = self._before
             told["fall"] = None if before is None or found["AP50"] is None else before - found["AP50"]
-            ends["fall"] = self._ends(drawn - ap50)
+            ends["fall"] = ends_of(drawn - ap50, sure)
         return told | {"intervals": ends}
 
     @cached_property
@@ -189,10 +190,6 @@ class Conditions:
         columns = self.boxes(CLEAN).columns
         measured = average_precision(self.truth, columns).overall["AP50"]
         return measured, resampled_ap(self.truth, columns, seed=self.how.seed)[1]
-
-    def _ends(self, samples: Floats) -> list[float] | None:
-        low, high = (float(end) for end in interval(samples, self.how.confidence))
-        return None if np.isnan(low) else [low, high]
 
     def success(self, objects: Objects) -> tuple[float | None, list[float] | None]:
         """The share of objects that were right before and are lost, with its interval."""

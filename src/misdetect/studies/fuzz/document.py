@@ -189,7 +189,7 @@ def _intervals(campaign: Campaign) -> dict[str, Any]:
     counts = tallies(campaign)
     draws = bootstrap.resamples(len(counts), seed=campaign.how.seed)
     rates = {name: k * bootstrap.ratios(draws, counts[:, a], counts[:, b]) for name, (a, b, k) in RATES.items()}
-    return {name: _ends(rate, campaign.how.confidence) for name, rate in rates.items()} | known
+    return {name: bootstrap.ends_of(rate, campaign.how.confidence) for name, rate in rates.items()} | known
 
 
 def tallies(campaign: Campaign) -> Floats:
@@ -206,11 +206,6 @@ def tallies(campaign: Campaign) -> Floats:
     for failure in campaign.attributable:
         counts[images[failure.key[0]], 3:] += 1, failure.change["harm"] == HARMFUL
     return counts
-
-
-def _ends(samples: Floats, confidence: float) -> list[float] | None:
-    low, high = (float(end) for end in bootstrap.interval(samples, confidence))
-    return None if np.isnan(low) else [low, high]
 
 
 def _entry(failure: Distinct, confidence: float) -> Document:

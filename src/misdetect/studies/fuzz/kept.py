@@ -42,7 +42,7 @@ class Kept:
     def _study(self) -> FuzzStudy:
         """The campaign that cases are kept as."""
         bench = self._bench
-        if bench.data.spec == "memory:" or bench.data.part is not None:
+        if not bench.data.by_spec:
             raise BadData("the photos were chosen in Python and cannot be found again from a run alone.")
         return FuzzStudy(bench.opened, bench.pool, bench.classes.names, self._how)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from misdetect.engine.store import Run
-from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.bootstrap import ends_of, resamples
 from misdetect.metrics.paired import REPEATS, ap_of_draws
 from misdetect.studies.conditions import CLEAN
 from misdetect.studies.contract import Document
@@ -119,8 +119,8 @@ def _changes(found: Hardening, how: HardenSettings) -> Document:
         ]
         for i, name in enumerate(("AP", "AP50")):
             (value,) = sides[1][0][i] - sides[0][0][i]
-            low, high = (float(end) for end in interval(sides[1][1][i] - sides[0][1][i], how.confidence))
-            told[prefix + name] = {"value": float(value), "interval": None if np.isnan(low) else [low, high]}
+            interval = ends_of(sides[1][1][i] - sides[0][1][i], how.confidence)
+            told[prefix + name] = {"value": float(value), "interval": interval}
     return told
 
 
@@ -202,7 +202,13 @@ def _summed(repair: Mapping[str, Document], fate: str) -> Document:
     }
 
 
-_NAMES = {"AP": "AP", "AP50": "AP50", "robust_AP50": "AP50 under attack", "fuzz_failure_rate": "Insertions that fail"}
+MEASURED = {
+    "AP": "AP",
+    "AP50": "AP50",
+    "robust_AP50": "AP50 under attack",
+    "fuzz_failure_rate": "insertions that fail",
+}
+"""What is measured of a detector before and after, in words."""
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
@@ -215,10 +221,11 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         told.append(
             f"The training was stopped: {guard['stopped']}; the weights are those of step {guard['best_step']}."
         )
-    for name, words in _NAMES.items():
+    for name, words in MEASURED.items():
         before, after = document["before"].get(name), document["after"].get(name)
         if before is not None and after is not None:
-            told.append(f"{words}: {before:.3f} before, {after:.3f} after{_by(document['change'].get(name))}.")
+            change = _by(document["change"].get(name))
+            told.append(f"{words[0].upper()}{words[1:]}: {before:.3f} before, {after:.3f} after{change}.")
     fates = [document[fate]["count"] for fate in (FIXED, STILL, BROKEN)]
     told.append(
         f"Of {fates[0] + fates[1]} failures on test photos {fates[0]} are fixed and {fates[1]} still fail; "

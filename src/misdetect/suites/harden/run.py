@@ -35,11 +35,10 @@ from misdetect.suites.harden.page import harden_page
 from misdetect.suites.harden.settings import HardenSettings
 from misdetect.suites.harden.split import Split, divided
 from misdetect.suites.harden.testing import FUZZ, Tests
-from misdetect.suites.harden.trainings import Workshop, recipe_for, zoo_name
+from misdetect.suites.harden.trainings import Workshop, recipe_for, remembered, zoo_name
 from misdetect.suites.harden.watch import EDITED, Pictures, Watched
 from misdetect.training.batches import Batches, Replayed
 from misdetect.training.loop import Change
-from misdetect.training.measure import measure_on
 from misdetect.training.zoo import mirrored
 
 PLAN, WEIGHTS, DOCUMENT, REPORT = "plan.json", "weights.safetensors", "harden.json", "report.html"
@@ -237,7 +236,8 @@ class _Hardener:
                 trials.append(trial)
                 if number == 1:
                     workshop.hold_last(trial)
-                    self.tested.setdefault(name, {})[seed] = self._scores(place / "test.json", before)
+                    tested = self.tested.setdefault(name, {})
+                    tested[seed] = remembered(place / "test.json", lambda: self._scores(before))
         own = [trial for trial in trials if trial.configuration == next(iter(configurations))]
         chosen = max(own, key=lambda trial: (trial.scores[check.objective], -trial.seed))
         workshop.hold(chosen)
@@ -256,19 +256,15 @@ class _Hardener:
             flip=self._flip, watch=watch,
         )  # fmt: skip
 
-    def _scores(self, path: Path, before: Mapping[str, Run]) -> dict[str, float]:
+    def _scores(self, before: Mapping[str, Run]) -> dict[str, float]:
         """AP and AP50 of the detector as it is now on test photos, and AP50 on those that were edited before."""
-        with suppress(OSError, ValueError):
-            known: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return known
         photos = Pictures(load_data(self.split.test).limit(self.how.images), self.subject.names)
-        scores = measure_on(self.subject, photos.images, photos.truths)
+        scores = photos.measured(self.subject)
         found = {name: scores[name] for name in ("AP", "AP50")}
         if FUZZ in before:
             run = before[FUZZ]
             edited = Pictures(Lessons.of(run.directory, run.data, run.data).images("any", "ignored"), photos.names)
-            found[EDITED] = measure_on(self.subject, edited.images, edited.truths)["AP50"]
-        write_atomically(path, (json.dumps(found) + "\n").encode())
+            found[EDITED] = edited.measured(self.subject)["AP50"]
         return found
 
     def _rounds(

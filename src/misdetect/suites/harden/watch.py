@@ -51,6 +51,10 @@ class Pictures:
         """``[H, W, 3]`` each."""
         return [image for image, _ in self._read]
 
+    def measured(self, detector: Detector, images: Sequence[Pixels] | None = None) -> dict[str, float]:
+        """COCO's numbers of ``detector`` on them, or on other ``images`` of the same objects."""
+        return measure_on(detector, self.images if images is None else images, self.truths)
+
     @property
     def truths(self) -> list[Truth]:
         """In the detector's labels."""
@@ -81,11 +85,8 @@ class Watched:
         return {"photos": self.photos.fingerprint, **own}
 
     def __call__(self, detector: Detector) -> dict[str, float]:
-        clean = measure_on(detector, self.photos.images, self.photos.truths)
-        if self.edited is not None:
-            hard = measure_on(detector, self.edited.images, self.edited.truths)
-        else:
-            hard = measure_on(detector, self._attacked(detector), self.photos.truths)
+        clean, edited = self.photos.measured(detector), self.edited
+        hard = edited.measured(detector) if edited else self.photos.measured(detector, self._attacked(detector))
         known = {"AP": clean.get("AP"), "AP50": clean.get("AP50"), self.objective: hard.get("AP50")}
         return {name: value or 0.0 for name, value in known.items()}  # where nothing is annotated there is none
 
