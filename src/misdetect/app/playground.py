@@ -23,9 +23,11 @@ from misdetect.app.desk import Dropped, Overrun
 from misdetect.app.table import QUESTIONS, Edit, Table
 from misdetect.compose.paste import drawn_once
 from misdetect.data.dataset import Dataset
+from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels, digest
 from misdetect.nouns.protocols import Detector, describe
 from misdetect.pools.pool import Pool
+from misdetect.report.album import shrunk
 from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
 
 _PAGE = 24
@@ -143,9 +145,11 @@ class Playground:
         number = int(request.path_params["number"])
         sample = self.table.photo(number)
         seen = self.table.seen(_client(request.query_params.get("client")), number)
-        firm = [each for each in seen.row["detections"] if each["score"] >= self.table.how.score]
-        boxes = [[each[side] for side in ("x0", "y0", "x1", "y1")] for each in firm]
-        found = [[*box, each["label"], each["score"], "kept"] for box, each in zip(boxes, firm, strict=True)]
+        found = [
+            [*(each[side] for side in SIDES), each["label"], each["score"], "kept"]
+            for each in seen.row["detections"]
+            if each["score"] >= self.table.how.score
+        ]
         return {"number": number, "id": sample.id, "width": sample.width, "height": sample.height, "boxes": found}
 
     # Pictures.
@@ -155,7 +159,7 @@ class Playground:
 
     def _thumb(self, request: Request) -> Response:
         pixels = self.table.photo(int(request.path_params["number"])).image
-        return _encoded(_smaller(pixels, _THUMB), ".jpg")
+        return _encoded(shrunk(pixels, _THUMB)[0], ".jpg")
 
     def _object_picture(self, request: Request) -> Response:
         number = self.table.thing(int(request.path_params["number"]))
@@ -220,11 +224,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def _json(work: Callable[[Request], Any]) -> Endpoint:
     """A route that answers a GET with JSON."""
-
-    async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(_answered, lambda: JSONResponse(work(request)))
-
-    return endpoint
+    return _drawn(lambda request: JSONResponse(work(request)))
 
 
 def _posted(table: Table, work: Work) -> Endpoint:
@@ -296,18 +296,9 @@ def _described(request: Request) -> Mapping[str, Any]:
     return {name: _number(request, name) for name in _NUMBERS} | {"opacity": opacity, "flip": flip}
 
 
-def _smaller(pixels: Pixels, longest: int) -> Pixels:
-    scale = longest / max(pixels.shape[:2])
-    if scale >= 1:
-        return pixels
-    size = max(1, round(scale * pixels.shape[1])), max(1, round(scale * pixels.shape[0]))
-    found: Pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
-    return found
-
-
 def _photo_of(pixels: Pixels) -> Response:
     small = pixels.shape[0] * pixels.shape[1] <= _PLAIN
-    return _encoded(pixels, ".png") if small else _encoded(_smaller(pixels, _LONGEST), ".jpg")
+    return _encoded(pixels, ".png") if small else _encoded(shrunk(pixels, _LONGEST)[0], ".jpg")
 
 
 def _encoded(pixels: Pixels, kind: str) -> Response:

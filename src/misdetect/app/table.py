@@ -17,7 +17,7 @@ from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine.requests import Detect, Trace
 from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED
-from misdetect.nouns.boxes import coverage, iou
+from misdetect.nouns.boxes import SIDES, coverage, iou
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.protocols import Detector, Traced, require
 from misdetect.nouns.spec import Spec
@@ -222,6 +222,6 @@ def one_at_a_time(detector: Detector) -> Detector:
 def _told(change: Mapping[str, Any], insertion: Insertion) -> dict[str, Any]:
     """A change for the page: ``covered`` is how much of what was detected lies under the object's box."""
     names = ("type", "label", "became", "score", "after", "flickers", "counts", "harm", "thing")
-    box = [change[side] for side in ("x0", "y0", "x1", "y1")]
+    box = [change[side] for side in SIDES]
     hidden = 0.0 if change["type"] == EXTRA else float(coverage([box], by=[insertion.box])[0, 0])
     return {name: change[name] for name in names} | {"box": box, "covered": hidden}

@@ -1,6 +1,6 @@
 """One case of a campaign asked again: does the same happen now, to this detector or to another?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from misdetect.data.dataset import Dataset
@@ -74,16 +74,13 @@ def compared(
     oracle = how.rules
     changes = compare(before.above(min(WATCH, oracle.low)), after, Insertion.of_row(row).box, oracle)
     now, then = firm(changes, how), firm([classes.change(record) for record in row["changes"] or ()], how)
-    same = all(any(map(_like(one), then)) for one in now) and all(any(map(_like(one), now)) for one in then)
-    return changes, same
+    same = all(any(_alike(one, other) for other in then) for one in now)
+    return changes, same and all(any(_alike(one, other) for other in now) for one in then)
 
 
-def _like(one: Change) -> Callable[[Change], bool]:
-    def like(other: Change) -> bool:
-        same = one.type == other.type and one.became == other.became
-        return same and same_extra(one.label, one.box, other.label, other.box)
-
-    return like
+def _alike(one: Change, other: Change) -> bool:
+    same = one.type == other.type and one.became == other.became
+    return same and same_extra(one.label, one.box, other.label, other.box)
 
 
 def _ask(detector: Detector, pictures: Sequence[Picture]) -> list[Detections]:

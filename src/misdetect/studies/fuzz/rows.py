@@ -78,6 +78,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+_MEASURED = ("score", "after", "flickers", "counts")
+"""What a row has of a change as it is."""
 _PLACE = """struct_pack(inserted := label, box := [x, y, x + width, y + height], opacity := opacity,
     naturalness := naturalness)"""
 
@@ -154,32 +156,17 @@ class Classes:
 
     def change_record(self, change: Change) -> dict[str, Any]:
         """``change`` as a row keeps it, without what the controls and the truth say of it."""
-        return {
-            "type": change.type,
-            "thing": change.thing if change.thing >= 0 else None,
-            "label": self.name(change.label),
-            "became": self.name(change.became),
-            **sides(change.box),
-            "score": change.score,
-            "after": change.after,
-            "flickers": change.flickers,
-            "counts": change.counts,
-        }
+        own = {name: getattr(change, name) for name in ("type", *_MEASURED)}
+        numbers = {"label": self.name(change.label), "became": self.name(change.became)}
+        return own | numbers | sides(change.box) | {"thing": change.thing if change.thing >= 0 else None}
 
     def change(self, record: Mapping[str, Any]) -> Change:
         """The change that a row's record stands for."""
+        thing = -1 if record["thing"] is None else record["thing"]
         x0, y0, x1, y1 = (record[name] for name in SIDES)
-        return Change(
-            record["type"],
-            -1 if record["thing"] is None else record["thing"],
-            self.number(record["label"]),
-            self.number(record["became"]),
-            (x0, y0, x1, y1),
-            record["score"],
-            record["after"],
-            record["flickers"],
-            record["counts"],
-        )
+        label, became = self.number(record["label"]), self.number(record["became"])
+        measured = {name: record[name] for name in _MEASURED}
+        return Change(record["type"], thing, label, became, (x0, y0, x1, y1), **measured)
 
 
 def ledger(run: Run) -> str:
@@ -198,21 +185,20 @@ def ledger(run: Run) -> str:
             FROM rows WHERE phase = 'insertion'),
         told AS (
             SELECT inserted.case_index, "case", image, false AS control, coalesce(c.object, d.object) AS object,
-                d.label AS label, d.x0 AS x0, d.y0 AS y0, d.x1 AS x1, d.y1 AS y1, coalesce(c.type, 'found') AS outcome,
-                coalesce(c.harm, 'harmless') AS harm, c.became AS became, d.score AS score_before,
+                d.label, d.x0, d.y0, d.x1, d.y1, coalesce(c.type, 'found') AS outcome,
+                coalesce(c.harm, 'harmless') AS harm, c.became, d.score AS score_before,
                 coalesce(c.after, standing[place]) AS score, coalesce(c.flickers, false) AS flicker,
                 coalesce(c.attributable, false) AS attributable, evidence, thing AS turn
             FROM inserted JOIN firm USING (image) LEFT JOIN changed
                 ON changed.case_index = inserted.case_index AND c.thing = firm.thing
             UNION ALL BY NAME
-            SELECT case_index, "case", image, false AS control, c.object AS object, c.label AS label, c.x0 AS x0,
-                c.y0 AS y0, c.x1 AS x1, c.y1 AS y1, c.type AS outcome, c.harm AS harm, c.score AS score_before,
-                c.after AS score, c.flickers AS flicker, c.attributable AS attributable, evidence,
-                1000000 + turn AS turn
+            SELECT case_index, "case", image, false AS control, c.object, c.label, c.x0, c.y0, c.x1, c.y1,
+                c.type AS outcome, c.harm, c.score AS score_before, c.after AS score, c.flickers AS flicker,
+                c.attributable, evidence, 1000000 + turn AS turn
             FROM inserted JOIN changed USING (case_index) WHERE c.type = 'extra'
             UNION ALL BY NAME
-            SELECT case_index, "case", image, true AS control, c.object AS object, c.label AS label, c.x0 AS x0,
-                c.y0 AS y0, c.x1 AS x1, c.y1 AS y1, CASE WHEN c.patches[1] THEN c.type ELSE 'found' END AS outcome,
+            SELECT case_index, "case", image, true AS control, c.object, c.label, c.x0, c.y0, c.x1, c.y1,
+                CASE WHEN c.patches[1] THEN c.type ELSE 'found' END AS outcome,
                 CASE WHEN c.patches[1] THEN c.harm ELSE 'harmless' END AS harm, c.score AS score_before,
                 false AS attributable, evidence, turn
             FROM inserted JOIN changed USING (case_index) WHERE c.patches IS NOT NULL)

@@ -8,7 +8,6 @@ another backbone: it has to be trained on.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from torch import nn
 
@@ -23,8 +22,6 @@ from misdetect.training.loop import Training, Watch
 from misdetect.training.recipe import Recipe
 from misdetect.training.zoo import cache_folder
 
-Start = Literal["detector", "nothing"]
-"""What the classifier's backbone is at first: the detector's own, or random."""
 RECIPE = Recipe(steps=3_000, batch=32, learning_rate=1e-3, warmup=100, widened=("head",))
 CHANGE = Adversarial(how="pgd", eps=8.0, alpha=4.0, steps=2, clean=0.25)
 SAVE_EVERY = 100
@@ -38,7 +35,6 @@ def adversarial_backbone(
     *,
     steps: int = RECIPE.steps,
     seed: int = 0,
-    start: Start = "detector",
     change: Adversarial = CHANGE,
     most: int = MOST,
     flip: bool = True,
@@ -57,8 +53,7 @@ def adversarial_backbone(
     learnt = backbone_of(classifier)
     assert learnt is not None
     classifier.module.to(next(own.parameters()).device)
-    if start == "detector":
-        learnt.load_state_dict(own.state_dict())
+    learnt.load_state_dict(own.state_dict())
     crops = object_crops(data, detector.names, cache_folder(), most=most, flip=flip)
     training = Training(classifier, crops, replace(RECIPE, steps=steps, seed=seed), folder, change=change)
     training.run(watch=watch, save_every=SAVE_EVERY)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from misdetect.engine.store import Run
-from misdetect.metrics.bootstrap import ends_of, resamples
+from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.metrics.paired import REPEATS, ap_of_draws
 from misdetect.studies.conditions import CLEAN
 from misdetect.studies.contract import Document
@@ -111,16 +111,11 @@ def _changes(found: Hardening, how: HardenSettings) -> Document:
         if study not in found.before or study not in found.after:
             continue
         old, new = (conditions_of(runs[study]) for runs in (found.before, found.after))
-        draws = resamples(max(len(old.images), 1), REPEATS, how.seed)
-        whole = np.ones((1, draws.shape[1]))
-        sides = [
-            [ap_of_draws(each.truth, each.boxes(condition).columns, weights) for weights in (whole, draws)]
-            for each in (old, new)
-        ]
-        for i, name in enumerate(("AP", "AP50")):
-            (value,) = sides[1][0][i] - sides[0][0][i]
-            interval = ends_of(sides[1][1][i] - sides[0][1][i], how.confidence)
-            told[prefix + name] = {"value": float(value), "interval": interval}
+        draws = with_measured(resamples(max(len(old.images), 1), REPEATS, how.seed))
+        sides = [ap_of_draws(each.truth, each.boxes(condition).columns, draws) for each in (old, new)]
+        for name, first, second in zip(("AP", "AP50"), *sides, strict=True):
+            if (differs := change(first, second, how.confidence)) is not None:
+                told[prefix + name] = {"value": differs["difference"], "interval": differs["interval"]}
     return told
 
 
@@ -224,8 +219,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     for name, words in MEASURED.items():
         before, after = document["before"].get(name), document["after"].get(name)
         if before is not None and after is not None:
-            change = _by(document["change"].get(name))
-            told.append(f"{words[0].upper()}{words[1:]}: {before:.3f} before, {after:.3f} after{change}.")
+            by = _by(document["change"].get(name))
+            told.append(f"{words[0].upper()}{words[1:]}: {before:.3f} before, {after:.3f} after{by}.")
     fates = [document[fate]["count"] for fate in (FIXED, STILL, BROKEN)]
     told.append(
         f"Of {fates[0] + fates[1]} failures on test photos {fates[0]} are fixed and {fates[1]} still fail; "
