@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
+from misdetect.data.formats import Format
 from misdetect.nouns.labels import Joined
 from misdetect.nouns.spec import Spec
+from misdetect.registry import DATA, registered
 from misdetect.said.errors import BadData
 
-_DRAWN = ("rooms", "bikes")
-"""Data with splits of its own."""
 _TENTH, _FEWEST = 10, 4
 
 
@@ -54,7 +54,7 @@ def divided(data: str | Dataset, names: Sequence[str], held_out: str | None = No
 def _own_splits(text: str) -> tuple[str, str] | None:
     """val and test of drawn data, where ``text`` is its train."""
     spec = Spec.parse(text)
-    if spec.scheme not in _DRAWN or spec.target != "train":
+    if spec.target != "train" or not registered(DATA)[spec.scheme].load(Format).drawn:
         return None
     kept = {name: value for name, value in spec.options.items() if name in ("size", "seed")}
     options = "".join(f",{name}={value}" for name, value in kept.items())
