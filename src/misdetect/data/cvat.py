@@ -5,18 +5,16 @@ needs no library; it is read image by image, and a document type is refused, as 
 """
 
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from misdetect.data.coco import find_images
-from misdetect.data.dataset import Dataset, Warned
+from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadMask, BadRecord, Malformed, UnknownCategory
-from misdetect.data.images import check_name
+from misdetect.data.images import check_name, image_folder
 from misdetect.data.shapes import Painted, Shape, Shapes, ellipse, outline, rotated
-from misdetect.data.table import Table, image_ids_from_names
+from misdetect.data.table import Table
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
 from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.picture import digest
@@ -41,18 +39,8 @@ def load_cvat(spec: Spec) -> Dataset:
         raise Malformed(f"{path} should hold <annotations> with <image>s, as 'CVAT for images 1.1' does{hint}.")
     names, sizes = found.names, np.array(found.sizes, dtype=np.int64).reshape(-1, 2)
     objects, odd = found.shapes.objects(names, sizes)
-    if found.left_out:
-        kinds = ", ".join(f"{count} <{kind}>" for kind, count in sorted(found.left_out.items()))
-        odd.append(Warned("shape-without-area", found.left_out.total(), f"{path}: {kinds}; left out"))
-    table = Table(
-        Path(given) if given else find_images(path, found.file_names),
-        found.file_names,
-        image_ids_from_names(found.file_names),
-        sizes,
-        objects,
-        segment=found.shapes.segment,
-        sample_ids=found.file_names if len(set(found.file_names)) == len(found.file_names) else None,
-    )
+    root = image_folder(given, path, found.file_names)
+    table = Table(root, found.file_names, sizes, objects, segment=found.shapes.segment)
     return table.dataset(spec.text, names, fingerprint=digest("cvat", data, state), warnings=odd)
 
 
@@ -64,8 +52,7 @@ class _Found:
         self._labels: list[str] = []
         self.file_names: list[str] = []
         self.sizes: list[tuple[int, int]] = []
-        self.shapes = Shapes()
-        self.left_out = Counter[str]()
+        self.shapes = Shapes(path)
         self.tracks = 0
 
     @property
@@ -94,7 +81,7 @@ class _Found:
         self.sizes.append((_side(element, "width", where), _side(element, "height", where)))
         for number, node in enumerate(element):
             if node.tag in _NO_AREA:
-                self.left_out[node.tag] += 1
+                self.shapes.left_out[f"<{node.tag}>"] += 1
                 continue
             shape = Shape(image, node.get("label") or "", (), f"{where}, shape {number} (<{node.tag}>)")
             if not shape.name:

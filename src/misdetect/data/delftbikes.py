@@ -10,14 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
-from misdetect.data.images import check_name
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.images import check_name, image_folder
+from misdetect.data.sanity import checked
+from misdetect.data.table import Objects, Table
 from misdetect.data.untrusted import read_json
-from misdetect.nouns.boxes import xywh_to_xyxy
 from misdetect.nouns.detections import STATES
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
@@ -78,21 +76,14 @@ def load_delftbikes(spec: Spec) -> Dataset:
     def name(row: int) -> str:
         return f"{path}: image {file_names[rows[row][0]]!r}, part {rows[row][1]!r}"
 
-    check_numbers(raw, name)
-    boxes, frame = xywh_to_xyxy(raw), sizes[image].astype(np.float64)
-    check_frame(raw, boxes, frame, name)
-    _, odd = odd_boxes(boxes, frame, name)  # hints do not justify dropping a part
+    boxes, _, odd = checked(raw, image, sizes, name)  # all are kept: hints do not justify dropping a part
     objects = Objects(
         image=image,
         boxes=boxes,
         labels=np.array([label[row[1]] for row in rows], dtype=np.int64),
-        ids=np.arange(1, len(rows) + 1, dtype=np.int64),
-        record=np.arange(len(rows)),
         states=tuple(row[2] for row in rows),
     )
-    root = Path(given) if given else find_images(path, file_names)
-    ids = image_ids_from_names(file_names)
-    table = Table(root, file_names, ids, sizes, objects, sizes_are_hints=True, sample_ids=file_names)
+    table = Table(image_folder(given, path, file_names), file_names, sizes, objects, sizes_are_hints=True)
     fingerprint = digest("delftbikes", data, parts)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=odd)
 

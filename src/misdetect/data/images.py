@@ -9,7 +9,7 @@ import io
 import os
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -123,6 +123,27 @@ def list_images(folder: Path) -> list[str]:
     return sorted(found)
 
 
+def image_folder(given: str, path: Path, file_names: Iterable[str], part: str | None = None) -> Path:
+    """The folder ``given``, else that of the images of the annotation file ``path``.
+
+    Tried in turn: ``images/`` beside the file; the file's own folder; the folder its name ends in
+    (``instances_val2017.json`` → ``val2017/``) beside it, one level up, and below ``images/`` one level up; ``images/``
+    one level up. ``part`` is that folder's name where another part of the file's name says it.
+    """
+    if given:
+        return Path(given)
+    here, last = path.parent, path.stem.rsplit("_", 1)[-1] if part is None else part
+    up = here / ".."
+    candidates = (here / "images", here, here / last, up / last, up / "images" / last, up / "images")
+    return folder_with(next(iter(file_names), ""), candidates)
+
+
+def folder_with(name: str, candidates: Iterable[Path]) -> Path:
+    """The first of ``candidates`` that holds the file ``name``; if none does, the first that exists."""
+    folders = [folder for folder in candidates if folder.is_dir()]
+    return next((folder for folder in folders if name and (folder / name).is_file()), folders[0])
+
+
 def pixel_limit() -> int:
     """The limit in force: MISDETECT_MAX_PIXELS, or ``MAX_PIXELS``."""
     text = os.environ.get("MISDETECT_MAX_PIXELS", "")
@@ -183,6 +204,10 @@ class FileSource:
         except BadImage as error:
             raise readdressed(error, self.path) from error
 
+    def measure(self) -> tuple[int, int]:
+        """Width and height by the file's header."""
+        return image_size(inside(self.path, self.root))
+
     def key(self) -> str:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
         with open_image(inside(self.path, self.root)) as file:
@@ -199,6 +224,10 @@ class StoredSource:
 
     def read(self) -> Pixels:
         return read_image(self.path, data=self.load(), size=self.size)
+
+    def measure(self) -> tuple[int, int]:
+        """Width and height by the image's header."""
+        return image_size(self.path, data=self.load())
 
     def key(self) -> str:
         """Hash of the bytes: the same as that of a file that holds them."""

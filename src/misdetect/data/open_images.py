@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
-from misdetect.data.images import list_images
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.images import image_folder, list_images
+from misdetect.data.sanity import checked
+from misdetect.data.table import Objects, Table
 from misdetect.kept.files import open_regular
-from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.boxes import Bools, Ints
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
 
@@ -38,7 +37,7 @@ def load_open_images(spec: Spec) -> Dataset:
     rows, hashed = _read(path, (*_TEXT, *_CORNERS), _FLAGS)
     ids, image_of = _encoded(rows["ImageID"])
     labels, label_of = _encoded(rows["LabelName"])
-    root = Path(given) if given else find_images(path, (f"{name}.jpg" for name in ids), path.stem.split("-")[0])
+    root = image_folder(given, path, (f"{name}.jpg" for name in ids), path.stem.split("-")[0])
     file_names, place, warnings = _present(root, ids, image_of, path)
     names, name_of, described, found = _names(path, classes, labels)
     warnings += found
@@ -48,11 +47,9 @@ def load_open_images(spec: Spec) -> Dataset:
     def where(row: int) -> str:
         return f"{path}, line {here[row] + 2}"
 
-    boxes: Floats = np.column_stack([rows[name].to_numpy() for name in _CORNERS])[here]
-    unit = np.ones((len(boxes), 2))
-    check_numbers(xyxy_to_xywh(boxes), where)
-    check_frame(xyxy_to_xywh(boxes), boxes, unit, where, relative=True, corners=True)
-    keep, odd = odd_boxes(boxes, unit, where, tolerance=0.01)
+    raw = np.column_stack([rows[name].to_numpy() for name in _CORNERS])[here]
+    sizes = np.zeros((len(file_names), 2), dtype=np.int64)
+    boxes, keep, odd = checked(raw, image[here], sizes, where, form="xyxy", relative=True)
     crowd, drawn = (_flag(rows, name)[here] for name in _FLAGS)
     if drawn.any() and depictions != "keep":
         how = "treated as crowd" if depictions == "ignore" else "left out"
@@ -65,10 +62,8 @@ def load_open_images(spec: Spec) -> Dataset:
         ids=here + 1,
         record=here,
         crowd=crowd,
-    ).take(np.flatnonzero(keep))
-    sizes = np.zeros((len(file_names), 2), dtype=np.int64)
-    numbers = image_ids_from_names(file_names)
-    table = Table(root, file_names, numbers, sizes, objects, relative=True, sample_ids=file_names)
+    ).take(keep)
+    table = Table(root, file_names, sizes, objects, relative=True)
     fingerprint = digest("openimages", hashed, described, depictions, file_names)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=[*warnings, *odd])
 

@@ -4,14 +4,16 @@ For the formats of tools in which people draw (LabelMe, CVAT): boxes, polygons a
 are those of every other format.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from misdetect.data.dataset import Warned
 from misdetect.data.faults import BadMask
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.sanity import checked
 from misdetect.data.table import Objects
 from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
 from misdetect.nouns.masks import Segment
@@ -61,7 +63,12 @@ class Shape:
 
 
 class Shapes(list[Shape]):
-    """All shapes of a data set, in the order of its files."""
+    """All shapes of the data ``source``, in the order of its files. ``left_out`` counts those that cover nothing, by
+    what a message calls them."""
+
+    def __init__(self, source: Path) -> None:
+        super().__init__()
+        self._source, self.left_out = source, Counter[str]()
 
     @property
     def names(self) -> list[str]:
@@ -74,32 +81,26 @@ class Shapes(list[Shape]):
         label = {name: i for i, name in enumerate(names)}
         raw = np.array([shape.corners for shape in self], dtype=np.float64).reshape(-1, 4)
         image = np.array([shape.image for shape in self], dtype=np.int64)
-        frame = sizes[image].astype(np.float64)
-        check_numbers(xyxy_to_xywh(raw), self._where)
-        check_frame(xyxy_to_xywh(raw), raw, frame, self._where, corners=True)
-        keep, odd = odd_boxes(raw, frame, self._where)
-        boxes = xyxy_to_xywh(raw)[:, 2:].prod(axis=1)
-        masked = np.array([shape.segment is not None for shape in self], dtype=np.bool_)
+        boxes, keep, odd = checked(raw, image, sizes, lambda row: self[row].where, form="xyxy")
+        whole = xyxy_to_xywh(boxes)[:, 2:].prod(axis=1).tolist()
         objects = Objects(
             image=image,
-            boxes=raw,
+            boxes=boxes,
             labels=np.array([label[shape.name] for shape in self], dtype=np.int64),
-            ids=np.arange(1, len(self) + 1, dtype=np.int64),
-            record=np.arange(len(self)),
             crowd=np.array([shape.crowd for shape in self], dtype=np.bool_),
-            areas=np.array([box if s.area is None else s.area for s, box in zip(self, boxes.tolist(), strict=True)]),
+            areas=np.array([box if s.area is None else s.area for s, box in zip(self, whole, strict=True)]),
             states=tuple(shape.state for shape in self) if any(shape.state for shape in self) else None,
-            masked=masked if masked.any() else None,
-        ).take(np.flatnonzero(keep))
+            masked=np.array([shape.segment is not None for shape in self], dtype=np.bool_),
+        ).take(keep)
+        if self.left_out:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
+            odd.append(Warned("shape-without-area", self.left_out.total(), f"{self._source}: {kinds}; left out"))
         return objects, odd
 
     def segment(self, record: int, width: int, height: int) -> Segment:
         """The mask of shape ``record``; what was painted inside a rectangle is put where it belongs."""
         segment = self[record].segment
         return segment.within(width, height, self[record].where) if isinstance(segment, Painted) else segment
-
-    def _where(self, row: int) -> str:
-        return self[row].where
 
 
 def outline(points: Floats) -> tuple[list[float], list[list[float]], float]:

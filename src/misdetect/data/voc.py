@@ -13,11 +13,11 @@ from PIL import Image
 
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed
-from misdetect.data.images import check_name, image_size, inside
-from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
+from misdetect.data.images import check_name, folder_with, image_size, inside
+from misdetect.data.sanity import Where, checked
 from misdetect.data.table import Objects, Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
-from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.masks import Segment
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
@@ -81,30 +81,25 @@ def load_voc(spec: Spec) -> Dataset:
     def name(row: int) -> str:
         return f"{files[rows[row][0]]}: object {record[row]}"
 
-    frame = sizes[image].astype(np.float64)
-    check_numbers(xyxy_to_xywh(raw), name)
-    check_frame(xyxy_to_xywh(raw), raw, frame, name, corners=True)
-    raw[:, :2] -= _first_pixel(raw, origin, name, warnings)  # VOC includes the last pixel, so the far corner stays
+    first = _first_pixel(raw, origin, name, warnings)  # VOC includes the last pixel, so the far corner stays
+    boxes, keep, odd = checked(raw, image, sizes, name, form="xyxy", origin=first)
     hard = np.array([row[2] for row in rows], dtype=np.bool_)
-    keep, odd = odd_boxes(raw, frame, name)
     if hard.any() and difficult != "keep":
         how = "treated as crowd" if difficult == "ignore" else "left out"
         warnings.append(Warned("difficult", int(hard.sum()), f"{name(int(hard.argmax()))}: {how}"))
         keep = keep & ~hard if difficult == "drop" else keep
-    folder = _image_folder(root, photos)
+    file_names = [photo.file_name for photo in photos]
+    folder = folder_with(file_names[0], (root / "JPEGImages", root / "images", root, files[0].parent))
     masks = _InstanceMasks(root / "SegmentationObject", photos, image, np.array(record, dtype=np.int64))
     objects = Objects(
         image=image,
-        boxes=raw,
+        boxes=boxes,
         labels=np.array([label[row[1]] for row in rows], dtype=np.int64),
-        ids=np.arange(1, len(rows) + 1, dtype=np.int64),
-        record=np.arange(len(rows)),
         crowd=hard if difficult == "ignore" else None,
-        masked=masks.masked if masks.masked.any() else None,
-    ).take(np.flatnonzero(keep))
-    file_names = [photo.file_name for photo in photos]
-    ids = image_ids_from_names([path.name for path in files])
-    table = Table(folder, file_names, ids, sizes, objects, segment=masks, sample_ids=[path.stem for path in files])
+        masked=masks.masked,
+    ).take(keep)
+    ids, stems = image_ids_from_names([path.name for path in files]), [path.stem for path in files]
+    table = Table(folder, file_names, sizes, objects, ids, stems, segment=masks)
     fingerprint = digest("voc", [path.name for path in files], *contents, origin, difficult)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=[*warnings, *odd])
 
@@ -135,12 +130,6 @@ def _annotation_files(root: Path, split: str) -> list[Path]:
     if not files:
         raise Malformed(f"{folder} holds no .xml file; expected VOC annotations.")
     return files
-
-
-def _image_folder(root: Path, photos: list[_Photo]) -> Path:
-    candidates = [root / "JPEGImages", root / "images", root, photos[0].path.parent]
-    held = (folder for folder in candidates if (folder / photos[0].file_name).is_file())
-    return next(held, next(folder for folder in candidates if folder.is_dir()))
 
 
 def _text(node: ElementTree.Element, path: str) -> str:
