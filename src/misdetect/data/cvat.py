@@ -39,8 +39,8 @@ def load_cvat(spec: Spec) -> Dataset:
         raise Malformed(f"{path} should hold <annotations> with <image>s, as 'CVAT for images 1.1' does{hint}.")
     names, sizes = found.names, np.array(found.sizes, dtype=np.int64).reshape(-1, 2)
     objects, odd = found.shapes.objects(names, sizes)
-    root = image_folder(given, path, found.file_names)
-    table = Table(root, found.file_names, sizes, objects, segment=found.shapes.segment)
+    folder = image_folder(given, path, found.file_names)
+    table = Table(folder, found.file_names, sizes, objects, segment=found.shapes.segment)
     return table.dataset(spec.text, names, fingerprint=digest("cvat", data, state), warnings=odd)
 
 

@@ -61,14 +61,14 @@ def checked(
 
 def _check_numbers(raw: Floats, where: Where) -> None:
     """Refuse NaN, infinity, absurd numbers and negative sizes in ``raw`` ``[N, 4]``: x, y, width, height."""
-    faults: tuple[tuple[Bools, type[BadData], str], ...] = (
-        (~np.isfinite(raw).all(axis=1), NotFinite, "is not finite; repair or remove it."),
-        ((np.abs(raw) > FARTHEST).any(axis=1), NotFinite, "lies beyond any image; repair or remove it."),
-        ((raw[:, 2:] < 0).any(axis=1), NegativeSize, "has a negative size; are its corners swapped?"),
-    )
-    for bad, error, why in faults:
+    error: type[BadData]
+    for bad, error, why in (
+        (~np.isfinite(raw), NotFinite, "is not finite; repair or remove it."),
+        (np.abs(raw) > FARTHEST, NotFinite, "lies beyond any image; repair or remove it."),
+        (raw[:, 2:] < 0, NegativeSize, "has a negative size; are its corners swapped?"),
+    ):
         if bad.any():
-            row = int(bad.argmax())
+            row = int(bad.any(axis=1).argmax())
             raise error(f"{where(row)}: the box {raw[row].tolist()} {why}")
 
 

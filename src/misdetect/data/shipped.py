@@ -43,15 +43,15 @@ class _Entry:
     id: str
     image_id: int | str
     file_name: str
-    width: int
-    height: int
-    truth: Truth
     path: Path
     declared: tuple[int, int] | None
     drawn: bool
-    parcel: int
-    start: int
-    stop: int
+    width: int = 0
+    height: int = 0
+    truth: Truth = _NO_TRUTH
+    parcel: int = 0
+    start: int = 0
+    stop: int = 0
     problem: BadImage | None = None
 
 
@@ -116,10 +116,8 @@ def _sample(entry: _Entry, fetch: Fetch) -> Sample:
             raise entry.problem
         return entry.width, entry.height
 
-    source = _ShippedSource(entry, fetch)
-    return Sample(
-        entry.id, source, entry.truth, entry.width, entry.height, entry.image_id, entry.file_name, measure
-    )  # fmt: skip
+    name, source = entry.file_name, _ShippedSource(entry, fetch)
+    return Sample(entry.id, source, entry.truth, entry.width, entry.height, entry.image_id, name, measure)
 
 
 def has_files(data: Dataset) -> bool:
@@ -155,20 +153,8 @@ class _Packing:
     def entry(self, sample: Sample) -> _Entry:
         source = sample.source
         file = source if isinstance(source, FileSource) else None
-        made = _Entry(
-            id=sample.id,
-            image_id=sample.image_id,
-            file_name=sample.file_name,
-            width=0,
-            height=0,
-            truth=_NO_TRUTH,
-            path=file.path if file else Path(sample.id),
-            declared=file.size if file else None,
-            drawn=file is None,
-            parcel=0,
-            start=0,
-            stop=0,
-        )
+        path, declared = (file.path, file.size) if file else (Path(sample.id), None)
+        made = _Entry(sample.id, sample.image_id, sample.file_name, path, declared, drawn=file is None)
         try:
             made = replace(made, width=sample.width, height=sample.height, truth=_settled(sample.truth))
             if file is None:
