@@ -194,27 +194,20 @@ def _annotation_ids(records: list[Record], path: Path, warnings: list[Warned]) -
 
 
 def _crowd(records: list[Record], where: str) -> Bools:
-    flags = [record.get("iscrowd") for record in records]
-    if not set(map(type, flags)) <= {int, bool, type(None)} or not set(flags) <= {0, 1, None}:
-        _field(records, "iscrowd", lambda v: type(v) in (int, bool, type(None)) and v in (0, 1, None), "0 or 1", where)
+    kinds = (int, bool, type(None))
+    flags = _field(records, "iscrowd", lambda v: type(v) in kinds and v in (0, 1, None), "0 or 1", where)
     return np.array([flag or 0 for flag in flags], dtype=np.bool_)
 
 
 def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
     """Areas of the file; where it gives none, the box's."""
-    given = [record.get("area") for record in records]
-    if not set(map(type, given)) <= {int, float, type(None)}:
-        _field(records, "area", lambda v: type(v) in (int, float, type(None)), "a number", where)
-    try:
-        areas = np.array([np.nan if area is None else area for area in given], dtype=np.float64)
-    except OverflowError:
-        areas = np.array([np.inf])
-    absent = np.array([area is None for area in given], dtype=np.bool_)
-    bad = ~absent & ~((areas >= 0) & (areas <= FARTHEST**2)) if len(areas) == len(given) else np.ones(1, np.bool_)
-    if bad.any():
-        row = int(bad.argmax())
-        raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {given[row]!r:.40}.")
-    return np.where(absent, raw[:, 2] * raw[:, 3], areas)
+    kinds = (int, float, type(None))
+    given = _field(records, "area", lambda v: type(v) in kinds, "a number", where)
+    for row, area in enumerate(given):
+        if area is not None and not 0 <= area <= FARTHEST**2:
+            raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {area!r:.40}.")
+    whole = raw[:, 2:].prod(axis=1).tolist()
+    return np.array([box if area is None else area for area, box in zip(given, whole, strict=True)], dtype=np.float64)
 
 
 def _states(records: list[Record], where: str, named: str) -> tuple[str, ...] | None:

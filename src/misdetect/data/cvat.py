@@ -105,17 +105,17 @@ def _place(node: ElementTree.Element, shape: Shape) -> None:
         corners = [_number(node, key, shape.where) for key in ("xtl", "ytl", "xbr", "ybr")]
         left, top, right, bottom = corners
         turn = _number(node, "rotation", shape.where) if node.get("rotation") else 0.0
-        shape.corners = corners
+        shape.box = corners
         if turn:
             points = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
-            shape.corners, shape.segment, shape.area = outline(rotated(points, turn))
+            shape.box, shape.segment, shape.area = outline(rotated(points, turn))
     elif node.tag == "polygon":
-        shape.corners, shape.segment, shape.area = outline(_points(node.get("points") or "", shape.where))
+        shape.box, shape.segment, shape.area = outline(_points(node.get("points") or "", shape.where))
     elif node.tag == "ellipse":
         x, y, width, height = (_number(node, key, shape.where) for key in ("cx", "cy", "rx", "ry"))
         points = ellipse((x, y), (width, height))
         turn = _number(node, "rotation", shape.where) if node.get("rotation") else 0.0
-        shape.corners, shape.segment, shape.area = outline(rotated(points, turn) if turn else points)
+        shape.box, shape.segment, shape.area = outline(rotated(points, turn) if turn else points)
     elif node.tag == "mask":
         _paint(node, shape)
     else:
@@ -132,7 +132,7 @@ def _paint(node: ElementTree.Element, shape: Shape) -> None:
     runs = np.array([int(word) for word in words], dtype=np.int64)
     if int(runs.sum()) != width * height:
         raise BadMask(f"{shape.where}: its runs cover {runs.sum()} pixels, but its rectangle has {width}x{height}.")
-    shape.corners = [left, top, left + width, top + height]
+    shape.box = [left, top, left + width, top + height]
     shape.segment = Painted(left, top, partial(_decoded, runs, height, width))
     shape.area = float(runs[1::2].sum())
 

@@ -154,25 +154,23 @@ def pixel_limit() -> int:
     return int(text)
 
 
-def image_size(path: Path, *, data: bytes | None = None, max_pixels: int | None = None) -> tuple[int, int]:
+def image_size(path: Path, *, data: bytes | None = None) -> tuple[int, int]:
     """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone; ``data`` as in
     ``read_image``."""
-    with _opened(path, data, max_pixels) as image:
+    with _opened(path, data) as image:
         width, height = image.size
         return (height, width) if _turn(image, None) in (5, 6, 7, 8) else (width, height)
 
 
-def read_image(
-    path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None, max_pixels: int | None = None
-) -> Pixels:
+def read_image(path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None) -> Pixels:
     """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; with ``data``, of these bytes, which ``path`` only names.
 
     EXIF orientation is applied, except where ``size`` (the width and height that the annotations declare) fits the
     stored image and not the turned one: then boxes were drawn on the stored pixels. A file that fits ``size`` neither
     way is refused. Grey, palette, CMYK, 1-bit and 16-bit images become 8-bit RGB; alpha is dropped, as training code
-    does. ``max_pixels`` overrides the limit in force; a larger image is refused before it is decoded.
+    does. An image above the limit in force is refused before it is decoded.
     """
-    with _opened(path, data, max_pixels) as image:
+    with _opened(path, data) as image:
         turn = _turn(image, size)
         width, height = image.size[::-1] if turn >= 5 else image.size
         if size is not None and size != (width, height):
@@ -236,7 +234,7 @@ class StoredSource:
 
 def key_of(path: Path, data: bytes, size: tuple[int, int] | None) -> str:
     """The key of the image file ``path`` whose bytes are ``data`` and whose declared size is ``size``."""
-    with _opened(path, data, None) as image:
+    with _opened(path, data) as image:
         against_exif = _turn(image, None) != _turn(image, size)
     return digest(data, "as stored") if against_exif else digest(data)
 
@@ -252,9 +250,9 @@ def open_image(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def _opened(path: Path, data: bytes | None, max_pixels: int | None) -> Iterator[Image.Image]:
+def _opened(path: Path, data: bytes | None) -> Iterator[Image.Image]:
     """The image with only its header read, refused if it is too large."""
-    limit = pixel_limit() if max_pixels is None else max_pixels
+    limit = pixel_limit()
     with open_image(path) if data is None else io.BytesIO(data) as file, _header(path, file, limit) as image:
         width, height = image.size
         if width * height > limit:

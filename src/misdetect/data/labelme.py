@@ -129,7 +129,7 @@ def _shape(record: Record, kind: str, shape: Shape) -> Shape:
     if kind == "polygon":
         if len(points) < 3:
             raise BadRecord(f"{shape.where}: a polygon should have at least three points. Got {len(points)}.")
-        shape.corners, shape.segment, shape.area = outline(points)
+        shape.box, shape.segment, shape.area = outline(points)
     elif len(points) != 2 or kind not in ("rectangle", "circle", "mask"):
         known = ", ".join(("polygon", "rectangle", "circle", "mask", *_NO_AREA))
         raise BadRecord(
@@ -137,9 +137,9 @@ def _shape(record: Record, kind: str, shape: Shape) -> Shape:
         )
     elif kind == "circle":
         radius = math.dist(*points.tolist())
-        shape.corners, shape.segment, shape.area = outline(ellipse(points[0].tolist(), (radius, radius)))
+        shape.box, shape.segment, shape.area = outline(ellipse(points[0].tolist(), (radius, radius)))
     else:
-        shape.corners = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
+        shape.box = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
         if kind == "mask":
             _paint(record, shape)
     return shape
@@ -164,11 +164,11 @@ def _paint(record: Record, shape: Shape) -> None:
     text = record.get("mask")
     if not isinstance(text, str):
         raise BadRecord(f"{shape.where}: 'mask' should hold a PNG as base64. Got {text!r:.60}.")
-    left, top, right, bottom = (round(x) for x in shape.corners)
-    shape.corners = [left, top, right + 1, bottom + 1]
+    left, top, right, bottom = (round(x) for x in shape.box)
+    shape.box = [left, top, right + 1, bottom + 1]
     size = (right + 1 - left, bottom + 1 - top)
-    shape.segment = Painted(left, top, partial(_decoded, text, size, shape.where))
-    shape.area = float(shape.segment.pixels().sum())
+    shape.segment = painted = Painted(left, top, partial(_decoded, text, size, shape.where))
+    shape.area = float(painted.pixels().sum())
 
 
 def _decoded(text: str, size: tuple[int, int], where: str) -> Bools:
@@ -189,7 +189,7 @@ def _joined(group: list[Shape]) -> Shape:
     first = group[0]
     if len(group) == 1:
         return first
-    corners = np.array([shape.corners for shape in group])
+    corners = np.array([shape.box for shape in group])
     around = [*corners[:, :2].min(axis=0).tolist(), *corners[:, 2:].max(axis=0).tolist()]
     if all(shape.segment is None for shape in group):
         return Shape(first.image, first.name, around, first.where)
@@ -203,12 +203,12 @@ def _joined(group: list[Shape]) -> Shape:
 def _polygons(shape: Shape) -> list[list[float]]:
     if isinstance(shape.segment, list):
         return shape.segment
-    left, top, right, bottom = shape.corners
+    left, top, right, bottom = shape.box
     return [[left, top, right, top, right, bottom, left, bottom]]
 
 
 def _area(shape: Shape) -> float:
-    left, top, right, bottom = shape.corners
+    left, top, right, bottom = shape.box
     return float((right - left) * (bottom - top))
 
 

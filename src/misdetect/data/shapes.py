@@ -1,13 +1,14 @@
-"""Annotated shapes as drawing tools write them, one by one, and the columns that become of them.
+"""Annotated shapes as they stand in files, one by one, and the columns that become of them.
 
-For the formats of tools in which people draw (LabelMe, CVAT): boxes, polygons and painted masks in pixels. The checks
-are those of every other format.
+For the formats that describe each object at length (LabelMe, CVAT, VOC, DelftBikes): boxes, polygons and painted masks
+in pixels. The checks are those of every other format.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +23,15 @@ CIRCLE = 64
 """Corners of the polygon that stands for a circle or an ellipse."""
 
 
+@runtime_checkable
+class Placed(Protocol):
+    """A mask that is made when it is looked at."""
+
+    def within(self, width: int, height: int, where: str) -> Bools:
+        """The mask of the whole image, ``[height, width]``; ``where`` names it for a message."""
+        ...
+
+
 @dataclass(frozen=True)
 class Painted:
     """A mask that was painted inside a rectangle: ``pixels`` gives its part of the image, whose corner is ``left``,
@@ -32,7 +42,6 @@ class Painted:
     pixels: Callable[[], Bools]
 
     def within(self, width: int, height: int, where: str) -> Bools:
-        """The mask of the whole image, ``[height, width]``; ``where`` names it for a message."""
         part = self.pixels()
         right, bottom = self.left + part.shape[1], self.top + part.shape[0]
         if min(self.left, self.top) < 0 or right > width or bottom > height:
@@ -47,16 +56,17 @@ class Painted:
 
 @dataclass
 class Shape:
-    """One object: ``corners`` x0, y0, x1, y1 in pixels; ``segment`` its mask, ``area`` that of the mask, in pixels.
+    """One object: its ``box`` in pixels, x0, y0, x1, y1 unless ``objects`` is told another form; ``segment`` its mask,
+    ``area`` that of the mask, in pixels.
 
     ``where`` names it for a message. ``state`` is what is known of it as a part; empty where the data says nothing.
     """
 
     image: int
     name: str
-    corners: Sequence[float]
+    box: Sequence[float]
     where: str
-    segment: Segment | Painted = None
+    segment: Segment | Placed = None
     area: float | None = None
     crowd: bool = False
     state: str = ""
@@ -75,19 +85,31 @@ class Shapes(list[Shape]):
         """The classes: the names found, sorted."""
         return sorted({shape.name for shape in self})
 
-    def objects(self, names: Sequence[str], sizes: Ints) -> tuple[Objects, list[Warned]]:
+    def objects(
+        self,
+        names: Sequence[str],
+        sizes: Ints,
+        *,
+        form: str = "xyxy",
+        origin: int = 0,
+        crowds: bool = True,
+        outside: bool = False,
+    ) -> tuple[Objects, list[Warned]]:
         """The checked columns, and what is odd about some; ``sizes`` ``[M, 2]`` is width, height of each image, 0 where
-        it is unknown, ``names`` the classes."""
+        it is unknown, ``names`` the classes; ``form`` and ``origin`` as in ``checked``. Crowds are dropped unless
+        ``crowds``, and what lies outside its image unless ``outside``."""
         label = {name: i for i, name in enumerate(names)}
-        raw = np.array([shape.corners for shape in self], dtype=np.float64).reshape(-1, 4)
+        raw = np.array([shape.box for shape in self], dtype=np.float64).reshape(-1, 4)
         image = np.array([shape.image for shape in self], dtype=np.int64)
-        boxes, keep, odd = checked(raw, image, sizes, lambda row: self[row].where, form="xyxy")
+        boxes, keep, odd = checked(raw, image, sizes, lambda row: self[row].where, form=form, origin=origin)
         whole = xyxy_to_xywh(boxes)[:, 2:].prod(axis=1).tolist()
+        crowd = np.array([shape.crowd for shape in self], dtype=np.bool_)
+        keep = (keep | outside) & (~crowd | crowds)
         objects = Objects(
             image=image,
             boxes=boxes,
             labels=np.array([label[shape.name] for shape in self], dtype=np.int64),
-            crowd=np.array([shape.crowd for shape in self], dtype=np.bool_),
+            crowd=crowd,
             areas=np.array([box if s.area is None else s.area for s, box in zip(self, whole, strict=True)]),
             states=tuple(shape.state for shape in self) if any(shape.state for shape in self) else None,
             masked=np.array([shape.segment is not None for shape in self], dtype=np.bool_),
@@ -100,7 +122,7 @@ class Shapes(list[Shape]):
     def segment(self, record: int, width: int, height: int) -> Segment:
         """The mask of shape ``record``; what was painted inside a rectangle is put where it belongs."""
         segment = self[record].segment
-        return segment.within(width, height, self[record].where) if isinstance(segment, Painted) else segment
+        return segment.within(width, height, self[record].where) if isinstance(segment, Placed) else segment
 
 
 def outline(points: Floats) -> tuple[list[float], list[list[float]], float]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.images import FileSource, inside, key_of, open_image, read_image
+from misdetect.data.images import FileSource, StoredSource, inside, open_image
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.masks import Masks, Segment
 from misdetect.nouns.picture import Pixels, digest
@@ -87,37 +87,37 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class _ShippedSource:
-    """Pixels of an image that lies in a parcel."""
+class _ShippedPixels:
+    """Pixels that were drawn at home: ``load`` gives their bytes, rows of width x height x 3."""
 
-    entry: _Entry
-    fetch: Fetch
-
-    def _data(self) -> bytes:
-        if self.entry.problem is not None:
-            raise self.entry.problem
-        return self.fetch(self.entry.parcel)[self.entry.start : self.entry.stop].tobytes()
+    load: Callable[[], bytes]
+    width: int
+    height: int
 
     def read(self) -> Pixels:
         """The pixels ``[H, W, 3]`` uint8 RGB."""
-        entry, data = self.entry, self._data()
-        if entry.drawn:
-            return np.frombuffer(data, np.uint8).reshape(entry.height, entry.width, 3)
-        return read_image(entry.path, data=data, size=entry.declared)
+        return np.frombuffer(self.load(), np.uint8).reshape(self.height, self.width, 3)
 
     def key(self) -> str:
-        """Hash of the content, as at home."""
-        return digest(self.read()) if self.entry.drawn else key_of(self.entry.path, self._data(), self.entry.declared)
+        """Hash of the content."""
+        return digest(self.read())
 
 
 def _sample(entry: _Entry, fetch: Fetch) -> Sample:
+    def load() -> bytes:
+        if entry.problem is not None:
+            raise entry.problem
+        return fetch(entry.parcel)[entry.start : entry.stop].tobytes()
+
     def measure() -> tuple[int, int]:
         if entry.problem is not None and not entry.width:
             raise entry.problem
         return entry.width, entry.height
 
-    name, source = entry.file_name, _ShippedSource(entry, fetch)
-    return Sample(entry.id, source, entry.truth, entry.width, entry.height, entry.image_id, name, measure)
+    width, height = entry.width, entry.height
+    stored = StoredSource(entry.path, load, entry.declared)
+    source = _ShippedPixels(load, width, height) if entry.drawn else stored
+    return Sample(entry.id, source, entry.truth, width, height, entry.image_id, entry.file_name, measure)
 
 
 def has_files(data: Dataset) -> bool:
