@@ -7,7 +7,7 @@ opens a manifest says how one is fetched.
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,10 @@ MOST_BYTES = 32 << 30
 """Of a data set that is shipped; a larger one belongs on storage that all can see."""
 _OPEN = 4
 """Parcels that a worker keeps at hand."""
-_NO_TRUTH = Truth(np.zeros((0, 4)), np.zeros(0, dtype=np.int64))
+
+
+def _no_truth() -> Truth:
+    return Truth(np.zeros((0, 4)), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class _Entry:
     drawn: bool
     width: int = 0
     height: int = 0
-    truth: Truth = _NO_TRUTH
+    truth: Truth = field(default_factory=_no_truth)
     parcel: int = 0
     start: int = 0
     stop: int = 0
