@@ -99,7 +99,7 @@ def told(spec: str, library: str) -> Iterator[None]:
     """What goes wrong inside the ``library`` that opens ``spec``, as one sentence."""
     try:
         yield
-    except MisdetectError:
+    except (MisdetectError, ModuleNotFoundError):  # the latter is said with the extra
         raise
     except Exception as error:  # its own, and those of its file systems, its database and its connections
         why = " ".join(str(error).split()).rstrip(".") or type(error).__name__

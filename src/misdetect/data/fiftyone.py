@@ -31,8 +31,8 @@ def load_fiftyone(spec: Spec) -> Dataset:
     name, wanted = spec.target, spec.take("field", "")
     spec.finish()
     os.environ.setdefault("FIFTYONE_DO_NOT_TRACK", "true")  # opening data is no reason to report home
-    library = importlib.import_module("fiftyone")
     with told(f"fiftyone:{name}", "fiftyone"):
+        library = importlib.import_module("fiftyone")
         data = library.load_dataset(name)
         field, kind = _field(data, wanted, name)
         found = _Columns(data, name, field, kind, library.ViewField)

@@ -7,6 +7,7 @@ anything else is an id on the Hub, which the library fetches. No code of a data 
 
 import importlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -43,7 +44,7 @@ def load_hfdata(spec: Spec) -> Dataset:
     source = f"hfdata:{spec.target}"
     columns = _Columns(rows, source)
     pictures = _Pictures(rows, root, source, library.Image(decode=False))
-    sizes = columns.sizes if relative or columns.sizes.any() else _measured(pictures)
+    sizes = columns.sizes if relative or columns.sizes.any() else pictures.measured()
     try:
         boxes, keep, odd = checked(columns.raw, columns.image, sizes, columns.where, form=form, relative=relative)
     except CornersForSizes as error:
@@ -68,15 +69,6 @@ def load_hfdata(spec: Spec) -> Dataset:
         category_ids=range(len(columns.names)),
         warnings=[*columns.warnings, *odd],
     )
-
-
-def _measured(pictures: "_Pictures") -> Ints:
-    """Width and height of each image, 0 where unknown. Where no column tells them, the headers of the first images do,
-    which is enough to see that all boxes are in other coordinates."""
-    sizes = np.zeros((len(pictures.names), 2), dtype=np.int64)
-    for row in range(min(_MEASURED, len(sizes))):
-        sizes[row] = pictures.measured(row)
-    return sizes
 
 
 def _opened(datasets: Any, target: str, split: str) -> tuple[Any, Path]:
@@ -267,13 +259,15 @@ class _Pictures:
         with told(self._source, "datasets"):
             return bytes(self._rows[row]["image"]["bytes"])
 
-    def measured(self, row: int) -> tuple[int, int]:
-        """Width and height by the header of image ``row``; 0 where it cannot be read, which is said when it is."""
-        path, load = self._root / self.names[row], self.stored(row)
-        try:
-            return (FileSource(path, self._root) if load is None else StoredSource(path, load)).measure()
-        except BadImage:
-            return 0, 0
+    def measured(self) -> Ints:
+        """Width and height of each image, 0 where unknown: by the headers of the first, which is enough to see that all
+        boxes are in other coordinates."""
+        sizes = np.zeros((len(self.names), 2), dtype=np.int64)
+        for row in range(min(_MEASURED, len(sizes))):
+            path, load = self._root / self.names[row], self.stored(row)
+            with suppress(BadImage):  # said when it is looked at
+                sizes[row] = (FileSource(path, self._root) if load is None else StoredSource(path, load)).measure()
+        return sizes
 
 
 def _names_of(feature: Any, key: str) -> list[str] | None:

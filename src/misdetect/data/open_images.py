@@ -58,14 +58,8 @@ def load_open_images(spec: Spec) -> Dataset:
         how = "treated as crowd" if depictions == "ignore" else "left out"
         warnings.append(Warned("depiction", int(drawn.sum()), f"{where(int(drawn.argmax()))}: {how}"))
         keep, crowd = (keep & ~drawn, crowd) if depictions == "drop" else (keep, crowd | drawn)
-    objects = Objects(
-        image=image[here],
-        boxes=boxes,
-        labels=name_of[label_of[here]],
-        ids=here + 1,
-        record=here,
-        crowd=crowd,
-    ).take(keep)
+    labelled = name_of[label_of[here]]
+    objects = Objects(image[here], boxes, labelled, ids=here + 1, record=here, crowd=crowd).take(keep)
     table = Table(root, file_names, sizes, objects, relative=True)
     fingerprint = digest("openimages", hashed, described, depictions, file_names)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=[*warnings, *odd])

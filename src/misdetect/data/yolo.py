@@ -41,13 +41,7 @@ def load_yolo(spec: Spec) -> Dataset:
     if bare:
         odd.append(Warned("no-label-file", len(bare), f"{bare[0]}: taken to mean that nothing is in the image"))
     masked = np.array([polygon is not None for polygon in lines.polygons], dtype=np.bool_)
-    objects = Objects(
-        image=lines.image,
-        boxes=boxes,
-        labels=lines.labels,
-        areas=lines.areas,
-        masked=masked,
-    ).take(keep)
+    objects = Objects(lines.image, boxes, lines.labels, areas=lines.areas, masked=masked).take(keep)
     table = Table(root, file_names, sizes, objects, segment=lines.segment, relative=True)
     fingerprint = digest("yolo", data, split, file_names, *(text or b"" for text in texts))
     return table.dataset(spec.text, names, fingerprint=fingerprint, category_ids=range(len(names)), warnings=odd)
