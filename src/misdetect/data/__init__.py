@@ -70,6 +70,12 @@ def _here(path: str, folder: bool) -> Path | str:
     return local_path(parent, data=True) / name
 
 
+def drawn(spec: str) -> bool:
+    """Whether ``spec`` names data that is made on demand, in splits train, val and test."""
+    scheme = registered(DATA).get(spec.strip().partition(":")[0].lower())
+    return scheme is not None and scheme.load(Format).drawn
+
+
 def unseen(spec: str) -> str | None:
     """The place beyond this machine that opening ``spec`` would read and that was never opened here, which nobody
     should do because a stranger's file says so; ``None`` if there is none."""
