@@ -6,6 +6,7 @@ A package declares a ``Format`` for each scheme of data specs that it brings, an
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -50,14 +51,13 @@ class Format:
 
 
 def examples() -> str:
-    """How specs are written, one of each format that can be used."""
+    """How specs are written, one of each format that can be used: first of what needs no files, then by name."""
     found = []
     for each in registered(DATA).values():
-        try:
-            found.append(each.load(Format).example)
-        except BadPlugin:
-            continue  # said where it is used
-    return f"{', '.join(found[:-1])} or {found[-1]}"
+        with suppress(BadPlugin):  # said where it is used
+            found.append(each.load(Format))
+    texts = [each.example for each in sorted(found, key=lambda each: (not each.drawn, each.example))]
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _hub(target: str) -> str | None:
