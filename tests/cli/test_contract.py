@@ -206,7 +206,8 @@ def test_help_waits_for_no_library_that_only_a_verb_needs():
 def test_the_library_ends_in_silence():
     """DuckDB tells of its own memory at the end of a process where a registry, such as that of ``typing.overload``,
     holds on to a module that uses it."""
-    done = subprocess.run([sys.executable, "-c", "import misdetect as md; md.explain"], capture_output=True, text=True, check=True)
+    code = "import misdetect as md; md.explain"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""
 
 
