@@ -6,7 +6,7 @@ import reference
 from misdetect.studies.kinds import kinds
 
 
-@pytest.mark.parametrize(("path", "text"), reference.written(), ids=lambda value: getattr(value, "stem", ""))
+@pytest.mark.parametrize(("path", "text"), list(reference.written()), ids=lambda value: getattr(value, "stem", ""))
 def test_a_page_lists_the_options_that_there_are(path, text):
     assert path.read_text(encoding="utf-8") == text, "python tools/reference.py writes it"
 

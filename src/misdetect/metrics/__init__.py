@@ -1,1 +1,1 @@
-"""Functions of arrays, with the papers' equations: matching, AP, TIDE, transplanting, mechanisms, parts, confusion, intervals."""
+"""Functions of arrays, with the papers' equations: matching, AP, TIDE, transplanting, mechanisms, parts, intervals."""
