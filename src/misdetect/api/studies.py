@@ -14,6 +14,7 @@ from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
 from misdetect.nouns.settings import settings_of
@@ -55,7 +56,7 @@ def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
     """Stored predictions of ``data``, or a run of ``detect`` on it, as a detector; any other detector as it is."""
     given = detector.directory if isinstance(detector, Run) else detector
     is_run = isinstance(given, Directory) or (isinstance(given, str | Path) and (Path(given) / RUN_JSON).is_file())
-    if is_run or str(given).startswith("predictions:"):
+    if is_run or is_stored(given):
         assert isinstance(given, Directory | str | Path)
         return StoredDetector(given, load_data(data))
     return detector
@@ -94,7 +95,7 @@ def _doc(settings: type[Any]) -> str:
 def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
     """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
     kind, place = kind_of(name), Place(settings.out)
-    if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
+    if kind.stored is not None and isinstance(detector, str) and is_stored(detector):
         stored = load_data(data)
         source: str | Dataset = stored
         model, settings = kind.stored(detector, stored, settings)

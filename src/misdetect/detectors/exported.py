@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from misdetect.detectors.files import first_line
 from misdetect.detectors.names import read_names
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, UserDecoder, decoder_kind
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
 from misdetect.detectors.probe import complete
-from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, first_line, limits_of, preprocess_of
+from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, limits_of, preprocess_of
 from misdetect.nouns.boxes import clip, nms
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.grid import boxes_on_grid, scores_on_grid

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.detectors.files import first_line
 from misdetect.detectors.onnx.advice import advise
 from misdetect.detectors.onnx.file import shapes_of
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.onnx.seen import Finding, Seen
-from misdetect.detectors.wiring import first_line, layout_of, needs_preset, sides_of
+from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed
 

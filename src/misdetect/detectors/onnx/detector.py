@@ -73,6 +73,11 @@ def look_into(spec: Spec) -> Look:
     return look_at(_file(spec), spec)
 
 
+def described(spec: Spec) -> dict[str, Any]:
+    """What ``look_into`` finds, as the document of ``misdetect detectors FILE``."""
+    return look_into(spec).document(spec)
+
+
 def _file(spec: Spec) -> OnnxFile:
     device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
     return OnnxFile.open(Path(spec.target), spec, device=device, threads=positive(spec, "threads", 1))

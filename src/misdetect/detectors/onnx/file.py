@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from misdetect.detectors.files import file_hash, first_line, kind_of_file
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
-from misdetect.detectors.wiring import file_hash, first_line, kind_of_file
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
 

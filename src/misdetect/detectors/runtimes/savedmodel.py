@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.files import file_hash, first_line
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
-from misdetect.detectors.wiring import file_hash, first_line, positive
+from misdetect.detectors.wiring import positive
 from misdetect.kept.files import read_regular
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, MissingExtra

@@ -12,10 +12,11 @@ import cv2
 import numpy as np
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.files import file_hash, first_line, kind_of_file
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
-from misdetect.detectors.tflite_metadata import convention_inside, metadata_beside
-from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
+from misdetect.detectors.runtimes.tflite_metadata import convention_inside, metadata_beside
+from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.files import file_hash, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.ultralytics import export_first, is_ultralytics
-from misdetect.detectors.wiring import file_hash, kind_of_file, last_line
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights
 

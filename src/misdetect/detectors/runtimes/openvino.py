@@ -6,9 +6,10 @@ from typing import Any
 
 from misdetect.data.untrusted import parse_yaml, read_bytes
 from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.files import file_hash, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
-from misdetect.detectors.wiring import file_hash, kind_of_file, last_line, positive
+from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
