@@ -85,6 +85,11 @@ def single(frame: Frame, outputs: Sequence[Array], decoder: str, rows: int | Non
     return result
 
 
+def shapes_of(outputs: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of ``outputs`` as those of one image: the first axis is 1 where it is the batch's."""
+    return tuple((1, *output.shape[1:]) if output.ndim > 1 else output.shape for output in outputs)
+
+
 def _fits(shape: tuple[int, ...], rows: int | None, columns: int | None) -> bool:
     return rows in (None, shape[1]) and columns in (None, shape[2])
 

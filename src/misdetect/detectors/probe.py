@@ -8,9 +8,9 @@ import numpy as np
 
 from misdetect.detectors.files import first_line
 from misdetect.detectors.onnx.advice import advise
-from misdetect.detectors.onnx.file import shapes_of
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.onnx.seen import Finding, Seen
+from misdetect.detectors.outputs import shapes_of
 from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed

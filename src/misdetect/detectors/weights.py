@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from misdetect.detectors.files import first_line
 from misdetect.detectors.ultralytics import how_to_export, is_ultralytics
 from misdetect.kept.files import LARGEST, open_regular, write_atomically
 from misdetect.nouns.picture import digest
@@ -41,8 +42,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "it, convert it once: torch.save(torch.load(old, weights_only=False)['model'].state_dict(), new)."
         ) from None
     except Exception as error:  # a broken file can break torch's unpickler in any way
-        why = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise BadWeights(f"{path} is not a readable torch checkpoint: {why}.") from None
+        raise BadWeights(f"{path} is not a readable torch checkpoint: {first_line(error)}") from None
     for wrapper in _WRAPPERS:  # training checkpoints wrap the state dict
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]

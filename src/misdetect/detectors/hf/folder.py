@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from misdetect.data.untrusted import parse, read_bytes
+from misdetect.detectors.files import first_line
 from misdetect.detectors.hf.trace import FAMILIES, Family
 from misdetect.detectors.torchvision import ops as torchvision_ops
 from misdetect.detectors.weights import read_safetensors
@@ -54,7 +55,7 @@ def find_folder(spec: Spec) -> Path:
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
         raise BadSpec(f"{spec.text!r}: there is no folder {target!r}, and no such public model on the hub.") from None
     except (errors.HFValidationError, errors.HfHubHTTPError) as error:
-        raise BadSpec(f"{spec.text!r}: the hub refused {target!r}: {_sentence(error)}.") from None
+        raise BadSpec(f"{spec.text!r}: the hub refused {target!r}: {first_line(error)}") from None
     except Exception as error:  # no network shows in many ways: no name, no route, no certificate, offline by setting
         raise BadSpec(
             f"{spec.text!r}: there is no folder {target!r} and the hub cannot be reached ({type(error).__name__}); "
@@ -123,9 +124,9 @@ def read_module(folder: Path, family: Family, config: dict[str, Any]) -> nn.Modu
                 dtype=torch.float32,
             )
         except ImportError as error:
-            raise MissingExtra(f"{folder} needs a package that is not installed: {_sentence(error)}.") from error
+            raise MissingExtra(f"{folder} needs a package that is not installed: {first_line(error)}") from error
         except Exception as error:  # a foreign configuration can be wrong in any way
-            raise BadWeights(f"{folder} cannot be loaded as {family.architecture}: {_sentence(error)}.") from error
+            raise BadWeights(f"{folder} cannot be loaded as {family.architecture}: {first_line(error)}") from error
     _refuse_misfit(folder, found)
     return cast(nn.Module, module)
 
@@ -195,8 +196,3 @@ def _quiet(transformers: Any) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def _sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")

@@ -5,19 +5,19 @@ The file is untrusted: no custom operators are loaded, tensors beside it only fr
 
 import mmap
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+import onnxruntime
 
 from misdetect.detectors.files import file_hash, first_line, kind_of_file
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed
 
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
 _NUMBERS = DTYPES | {
@@ -147,10 +147,6 @@ def _companion(entry: Entry, count: int, width: int, height: int) -> Array:
 
 
 def _session(path: Path, spec: Spec, device: str, threads: int) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra.named("onnx:", "onnx") from error
     if PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise BadSpec(
             f"{spec.text!r}: device={device} needs an ONNX Runtime built for it (pip install onnxruntime-gpu)."
@@ -197,8 +193,3 @@ def _unreadable(path: Path, spec: Spec, error: Exception) -> str:
         found = f"its {size} bytes are not one, or not all of it ({kind_of_file(path)})"
         return f"{spec.target} cannot be loaded as an ONNX graph: {found}."
     return f"{spec.target} cannot be loaded as an ONNX graph: {text}"
-
-
-def shapes_of(outputs: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
-    """The shapes of ``outputs`` as those of one image: the first axis is 1 where it is the batch's."""
-    return tuple((1, *output.shape[1:]) if output.ndim > 1 else output.shape for output in outputs)

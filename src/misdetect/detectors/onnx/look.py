@@ -10,9 +10,9 @@ import numpy as np
 
 from misdetect.detectors.names import read_names
 from misdetect.detectors.onnx.advice import advise
-from misdetect.detectors.onnx.file import DTYPES, OnnxFile, shapes_of
+from misdetect.detectors.onnx.file import DTYPES, OnnxFile
 from misdetect.detectors.onnx.seen import Finding, Reading, Seen
-from misdetect.detectors.outputs import Array, plain_name
+from misdetect.detectors.outputs import Array, plain_name, shapes_of
 from misdetect.detectors.preprocess import Layout
 from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
 from misdetect.nouns.spec import Spec

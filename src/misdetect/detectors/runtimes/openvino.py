@@ -4,6 +4,8 @@ beside it), run by OpenVINO on the CPU. No extensions are loaded: the files are 
 from pathlib import Path
 from typing import Any
 
+import openvino
+
 from misdetect.data.untrusted import parse_yaml, read_bytes
 from misdetect.detectors.exported import NetworkDetector, load_exported
 from misdetect.detectors.files import file_hash, kind_of_file, last_line
@@ -11,7 +13,7 @@ from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights
 
 _DTYPES = {"f32": "float32", "f16": "float16", "u8": "uint8"}
 _HEAD = 512
@@ -69,10 +71,6 @@ def load_openvino(spec: Spec) -> NetworkDetector:
 
 
 def _compile(path: Path, weights: Path, threads: int) -> Any:
-    try:
-        import openvino
-    except ImportError as error:
-        raise MissingExtra.named("openvino:", "openvino") from error
     core = openvino.Core()
     limits = LIMITS | {"INFERENCE_NUM_THREADS": threads}
     try:

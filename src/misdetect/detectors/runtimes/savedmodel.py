@@ -19,7 +19,7 @@ from misdetect.detectors.quiet import silent
 from misdetect.detectors.wiring import positive
 from misdetect.kept.files import read_regular
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights
 
 _SIGNATURE = "serving_default"
 _GRAPH = "saved_model.pb"
@@ -94,11 +94,8 @@ def _files(folder: Path) -> list[Path]:
 def _start(threads: int, spec: Spec) -> None:
     """Import TensorFlow, without its log lines, to compute with so many threads."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        with silent():
-            import tensorflow
-    except ImportError as error:
-        raise MissingExtra.named("savedmodel:", "tensorflow") from error
+    with silent():
+        import tensorflow
     tensorflow.get_logger().setLevel("ERROR")
     threading = tensorflow.config.threading
     try:
