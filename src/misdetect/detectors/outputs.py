@@ -3,14 +3,14 @@
 The small nouns that all decoders share. Nothing here knows a detector family.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.boxes import Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy
 from misdetect.said.errors import BadSpec, DetectorFailed
 
 Array = NDArray[Any]
@@ -105,6 +105,20 @@ def refuse_nan(frame: Frame, values: Array) -> None:
         raise DetectorFailed(f"{frame.spec!r}: the network's output is not a number (NaN) for this image.")
 
 
+CORNERS: dict[str, Callable[[Floats], Floats]] = {
+    "xyxy": lambda boxes: boxes,
+    "yxyx": lambda boxes: boxes[:, [1, 0, 3, 2]],
+    "xywh": xywh_to_xyxy,
+    "cxcywh": cxcywh_to_xyxy,
+}
+"""Boxes ``[N, 4]`` as x0, y0, x1, y1, by how their four numbers are meant."""
+
+
+def box_scale(frame: Frame, units: str) -> Floats | np.float32:
+    """What boxes in ``units`` (shares, or else pixels) of the network's input are multiplied by."""
+    return np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
+
+
 SHARES = 1.5
 """Boxes given as shares of the image stay below this; boxes in pixels do not."""
 
@@ -129,14 +143,18 @@ def choose(frame: Frame, scores: Array) -> tuple[Ints, Ints, Array]:
     return rows, labels[rows], best[rows]
 
 
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "logits": ("logits", "pred_logits"),
-    "boxes": ("boxes", "pred_boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
+NAMED: dict[str, tuple[str, ...]] = {
+    "boxes": ("boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
+    "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
     "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
+    "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
+}
+"""How exporters call outputs of graphs that suppress by themselves."""
+_SYNONYMS: dict[str, tuple[str, ...]] = NAMED | {
+    "logits": ("logits", "pred_logits"),
+    "boxes": ("boxes", "pred_boxes", *NAMED["boxes"]),
     "indices": ("indices", "selected_indices"),
     "table": (),
-    "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
-    "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
 }
 
 

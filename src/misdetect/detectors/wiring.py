@@ -111,6 +111,13 @@ def _size(
     return size
 
 
+def size_stated(spec: Spec) -> tuple[int, int] | None:
+    """Width and height that ``size=`` states, where they can be read."""
+    stated = spec.options.get("size", "").lower().split("x")
+    good = all(part.isdecimal() and 0 < int(part) < 1 << 15 for part in stated)
+    return (int(stated[0]), int(stated[-1])) if good else None
+
+
 def batch_size_of(spec: Spec, axis: int | None) -> int:
     """Images at once: as many as the graph fixes (``axis``), else ``batch=``."""
     given = positive(spec, "batch", axis or DEFAULT_BATCH)

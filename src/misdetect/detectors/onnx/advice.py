@@ -12,7 +12,6 @@ import numpy as np
 from misdetect.detectors.onnx.decoders import DECODERS
 from misdetect.detectors.onnx.heads import Coding, cells_of, levels_of
 from misdetect.detectors.onnx.seen import (
-    NAMED,
     Finding,
     Reading,
     Seen,
@@ -32,7 +31,7 @@ from misdetect.detectors.onnx.seen import (
     units_of,
 )
 from misdetect.detectors.onnx.suppressed import TABLES
-from misdetect.detectors.outputs import Array, Frame, plain_name
+from misdetect.detectors.outputs import NAMED, Array, Frame, plain_name
 from misdetect.said.errors import BadSpec
 
 

@@ -58,14 +58,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A graph of one ``image`` and what it says of itself; ``companions`` are the inputs beside it."""
+    """A graph of one ``image`` and what it says of itself; ``companions`` are the inputs beside it, ``results`` its
+    outputs. It is a ``Network`` of ``exported``."""
 
     path: Path
     session: Any
     image: Entry
     companions: tuple[Entry, ...]
-    outputs: tuple[Entry, ...]
+    results: tuple[Entry, ...]
     metadata: Metadata
+    spec: str
+    runtime = "ONNX Runtime"
+    classes = None
 
     @classmethod
     def open(cls, path: Path, spec: Spec, *, device: str = "cpu", threads: int = 1) -> "OnnxFile":
@@ -74,7 +78,7 @@ class OnnxFile:
             raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
         session = _session(path, spec, device, threads)
         inputs = [_entry(each) for each in session.get_inputs()]
-        outputs = tuple(_entry(each) for each in session.get_outputs())
+        results = tuple(_entry(each) for each in session.get_outputs())
         metadata = Metadata.of(session.get_modelmeta().custom_metadata_map, spec.text)
         companions = tuple(each for each in inputs if _is_companion(each))
         images = [each for each in inputs if each not in companions]
@@ -85,7 +89,7 @@ class OnnxFile:
             )
         if not images:
             raise BadSpec(f"{spec.text!r}: the graph has no input for an image.")
-        return cls(path, session, images[0], companions, outputs, metadata)
+        return cls(path, session, images[0], companions, results, metadata, spec.text)
 
     @property
     def batched(self) -> bool:
@@ -97,17 +101,28 @@ class OnnxFile:
         """The image's shape with a batch axis."""
         return self.image.shape if self.batched else (1, *self.image.shape)
 
-    def run(self, tensor: Array, width: int, height: int, spec: str) -> list[Array]:
-        """The outputs for a batch of images that fill ``width`` × ``height`` pixels."""
+    @property
+    def dtype(self) -> str:
+        """The type in which the graph wants pixels."""
+        return self.image.dtype
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of its outputs."""
+        return tuple(entry.name for entry in self.results)
+
+    def run(self, tensor: Array) -> list[Array]:
+        """The outputs for a batch of images, which fill the network's input."""
+        height, width = tensor.shape[1:3] if tensor.shape[3] == 3 else tensor.shape[2:]
         feed = {self.image.name: tensor if self.batched else tensor[0]}
         for entry in self.companions:
             feed[entry.name] = _companion(entry, len(tensor), width, height)
         try:
             outputs = self.session.run(None, feed)
         except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
-            raise DetectorFailed(f"{spec!r}: ONNX Runtime failed: {first_line(error)}") from error
+            raise DetectorFailed(f"{self.spec!r}: ONNX Runtime failed: {first_line(error)}") from error
         if not all(isinstance(output, np.ndarray) for output in outputs):
-            raise DetectorFailed(f"{spec!r}: the graph returns sequences or maps; only tensors can be decoded.")
+            raise DetectorFailed(f"{self.spec!r}: the graph returns sequences or maps; only tensors can be decoded.")
         return list(outputs)
 
     def hashes(self) -> list[str]:

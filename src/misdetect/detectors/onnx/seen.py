@@ -11,16 +11,7 @@ import numpy as np
 
 from misdetect.detectors.onnx.heads import STRIDES, cells_of
 from misdetect.detectors.onnx.metadata import Metadata
-from misdetect.detectors.outputs import SHARES, Array, plain_name
-
-NAMED: dict[str, tuple[str, ...]] = {
-    "boxes": ("boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
-    "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
-    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
-    "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
-}
-"""How exporters call outputs of graphs that suppress by themselves."""
-
+from misdetect.detectors.outputs import NAMED, SHARES, Array, plain_name
 
 _SETS = (STRIDES[1:4], STRIDES[1:5], STRIDES[0:4], STRIDES[2:4])
 """The usual strides of a network's levels."""

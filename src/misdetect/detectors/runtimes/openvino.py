@@ -7,7 +7,7 @@ from typing import Any
 import openvino
 
 from misdetect.data.untrusted import parse_yaml, read_bytes
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
@@ -48,7 +48,7 @@ class OpenVinoNetwork:
         return [output.data for output in self._request.output_tensors]
 
 
-def load_openvino(spec: Spec) -> NetworkDetector:
+def load_openvino(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     path = Path(spec.target)
     weights = path.with_suffix(".bin")

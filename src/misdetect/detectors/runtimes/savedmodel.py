@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, first_line
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
@@ -63,7 +63,7 @@ class SavedModelNetwork:
         return [found[name].numpy() for name in self.outputs]
 
 
-def load_savedmodel(spec: Spec) -> NetworkDetector:
+def load_savedmodel(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     folder = Path(spec.target)
     if not (folder / _GRAPH).is_file():

@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import Model
 from flatbuffers import flexbuffers
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, first_line, kind_of_file
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
@@ -116,7 +116,7 @@ class Affine(NamedTuple):
         return result
 
 
-def load_tflite(spec: Spec) -> NetworkDetector:
+def load_tflite(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     path = Path(spec.target)
     if not path.is_file():

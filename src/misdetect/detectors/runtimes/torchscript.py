@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
@@ -70,7 +70,7 @@ class TorchScriptNetwork:
         return [found[name].float().numpy() for name in self.outputs]
 
 
-def load_torchscript(spec: Spec) -> NetworkDetector:
+def load_torchscript(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     path = Path(spec.target)
     if not path.is_file():
