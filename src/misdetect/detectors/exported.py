@@ -17,10 +17,10 @@ from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
 from misdetect.detectors.probe import complete
+from misdetect.detectors.selection import Selection
 from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, limits_of, preprocess_of
-from misdetect.nouns.boxes import clip, nms
+from misdetect.nouns.boxes import clip
 from misdetect.nouns.detections import Detections
-from misdetect.nouns.grid import boxes_on_grid, scores_on_grid
 from misdetect.nouns.picture import Pixels, check_pixels, digest
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
@@ -70,6 +70,7 @@ class ExportedDetector:
         self.spec, self.fingerprint, self.settings, self.batch_size = spec, fingerprint, settings, batch_size
         self.images_per_call = batch_size * -(-DEFAULT_BATCH // batch_size)
         self.preprocess, self.decoder = preprocess, decoder
+        self._selection = Selection(settings["score"], settings["nms"], settings["max"], settings["agnostic"])
         self._fixed_batch = network.shape[0] is not None
         self._buffer = preprocess.buffer(batch_size)
 
@@ -128,13 +129,7 @@ class ExportedDetector:
     def _finish(self, found: Readout, image: Pixels, placement: Placement) -> Detections:
         """Suppress, cap, go back to the image's pixels, clip."""
         boxes, scores, labels = found
-        threshold, cap = self.settings["nms"], self.settings["max"]
-        ranks = scores_on_grid(scores)
-        if threshold < 1:
-            kept, _ = nms(boxes_on_grid(boxes), ranks, threshold, None if self.settings["agnostic"] else labels)
-        else:
-            kept = np.argsort(-ranks, kind="stable")
-        kept = kept[:cap]
+        kept, _ = self._selection.rank(boxes, scores, labels)
         inside = clip(placement.to_original(boxes[kept]), image.shape[1], image.shape[0])
         try:
             return Detections(inside, scores[kept], labels[kept])

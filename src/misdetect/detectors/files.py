@@ -3,6 +3,17 @@
 import hashlib
 from pathlib import Path
 
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
+
+
+def file_of(spec: Spec) -> Path:
+    """The file that is the target of ``spec``."""
+    path = Path(spec.target)
+    if not path.is_file():
+        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    return path
+
 
 def file_hash(path: Path) -> str:
     """A hash of the bytes of a file."""

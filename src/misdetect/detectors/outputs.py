@@ -150,12 +150,13 @@ NAMED: dict[str, tuple[str, ...]] = {
     "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
 }
 """How exporters call outputs of graphs that suppress by themselves."""
-_SYNONYMS: dict[str, tuple[str, ...]] = NAMED | {
+SYNONYMS: dict[str, tuple[str, ...]] = NAMED | {
     "logits": ("logits", "pred_logits"),
     "boxes": ("boxes", "pred_boxes", *NAMED["boxes"]),
     "indices": ("indices", "selected_indices"),
     "table": (),
 }
+"""How they call the outputs of graphs that do not, too."""
 
 
 def plain_name(name: str) -> str:
@@ -177,7 +178,7 @@ def output_roles(frame: Frame, stated: str, needed: Sequence[str], optional: Seq
     else:
         names = [plain_name(name) for name in frame.outputs]
         for role in (*needed, *optional):
-            known = next((name for name in _SYNONYMS[role] if name in names), None)
+            known = next((name for name in SYNONYMS[role] if name in names), None)
             if known is not None:
                 roles[role] = names.index(known)
     missing = [role for role in needed if role not in roles]

@@ -5,7 +5,7 @@ dict that does not fit is refused before a single tensor is copied, with the key
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -84,15 +84,20 @@ def fit_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object)
         for name in own
         if name in weights and weights[name].shape != own[name].shape
     ]
+    refuse_misfit(f"{where} does not fit the model", missing, unexpected, shapes)
+    module.load_state_dict(dict(weights), strict=False)
+
+
+def refuse_misfit(what: str, missing: Sequence[str], unexpected: Sequence[str], shapes: Sequence[str]) -> None:
+    """A ``BadWeights`` that begins with ``what`` and names the first of each, where there are any."""
     complaints = [
-        f"{len(found)} {what}: {', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
-        for what, found in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+        f"{len(found)} {kind}: {', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
+        for kind, found in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
         if found
     ]
     if complaints:
         hint = " (another number of classes?)" if shapes and not missing and not unexpected else ""
-        raise BadWeights(f"{where} does not fit the model{hint}; {'; '.join(complaints)}.")
-    module.load_state_dict(dict(weights), strict=False)
+        raise BadWeights(f"{what}{hint}; {'; '.join(complaints)}.")
 
 
 def write_weights(module: nn.Module, path: Path) -> None:

@@ -18,8 +18,8 @@ DEFAULT_BATCH = 8
 def limits_of(spec: Spec, suppression: float) -> dict[str, Any]:
     """The thresholds and caps that decide what is reported."""
     return {
-        "score": _share(spec, "score", 0.01),
-        "nms": _share(spec, "nms", suppression),
+        "score": share(spec, "score", 0.01),
+        "nms": share(spec, "nms", suppression),
         "max": positive(spec, "max", 100),
         "agnostic": spec.take("agnostic", False),
         "multilabel": spec.take("multilabel", False),
@@ -144,7 +144,8 @@ def _number(text: str) -> float:
     return float(Fraction(whole.strip()) / Fraction(parts.strip() if slash else 1))
 
 
-def _share(spec: Spec, name: str, default: float) -> float:
+def share(spec: Spec, name: str, default: float) -> float:
+    """Option ``name`` as a number from 0 to 1."""
     value = spec.take(name, default)
     if not 0 <= value <= 1:
         raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")

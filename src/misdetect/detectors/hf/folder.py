@@ -18,7 +18,7 @@ from misdetect.data.untrusted import parse, read_bytes
 from misdetect.detectors.files import first_line
 from misdetect.detectors.hf.trace import FAMILIES, Family
 from misdetect.detectors.torchvision import ops as torchvision_ops
-from misdetect.detectors.weights import read_safetensors
+from misdetect.detectors.weights import read_safetensors, refuse_misfit
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
@@ -157,14 +157,7 @@ def _refuse_misfit(folder: Path, found: dict[str, Any]) -> None:
         f"{name} is {list(stored)}, the model has {list(own)}"
         for name, stored, own in sorted(found.get("mismatched_keys", ()), key=str)
     ]
-    parts = [
-        f"{len(items)} {what}: {', '.join(sorted(items)[:3])}{', …' if len(items) > 3 else ''}"
-        for what, items in (("missing", missing), ("of another shape", shapes))
-        if items
-    ]
-    if parts:
-        hint = " (another number of classes?)" if shapes and not missing else ""
-        raise BadWeights(f"The weights in {folder} do not fit its config.json{hint}; {'; '.join(parts)}.")
+    refuse_misfit(f"The weights in {folder} do not fit its config.json", sorted(missing), (), sorted(shapes))
 
 
 def transformers_package() -> Any:

@@ -6,7 +6,6 @@ This offers the ``Detector`` level only, and opens itself (``white_box``) for st
 """
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.exported import ExportedDetector, assemble
@@ -64,7 +63,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 def _file(spec: Spec) -> OnnxFile:
     device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
-    return OnnxFile.open(Path(spec.target), spec, device=device, threads=positive(spec, "threads", 1))
+    return OnnxFile.open(spec, device=device, threads=positive(spec, "threads", 1))
 
 
 def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:

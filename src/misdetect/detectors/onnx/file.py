@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import onnxruntime
 
-from misdetect.detectors.files import file_hash, first_line, kind_of_file
+from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.nouns.spec import Spec
@@ -72,10 +72,9 @@ class OnnxFile:
     classes = None
 
     @classmethod
-    def open(cls, path: Path, spec: Spec, *, device: str = "cpu", threads: int = 1) -> "OnnxFile":
-        """The graph in ``path``; a sentence where there is none, or one that does not look at an image."""
-        if not path.is_file():
-            raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    def open(cls, spec: Spec, *, device: str = "cpu", threads: int = 1) -> "OnnxFile":
+        """The graph that ``spec`` names; a sentence where there is none, or one that does not look at an image."""
+        path = file_of(spec)
         session = _session(path, spec, device, threads)
         inputs = [_entry(each) for each in session.get_inputs()]
         results = tuple(_entry(each) for each in session.get_outputs())

@@ -15,7 +15,7 @@ from ai_edge_litert.schema_py_generated import Model
 from flatbuffers import flexbuffers
 
 from misdetect.detectors.exported import ExportedDetector, load_exported
-from misdetect.detectors.files import file_hash, first_line, kind_of_file
+from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.runtimes.tflite_metadata import convention_inside, metadata_beside
@@ -118,9 +118,7 @@ class Affine(NamedTuple):
 
 def load_tflite(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
-    path = Path(spec.target)
-    if not path.is_file():
-        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    path = file_of(spec)
     with path.open("rb") as file:
         if file.read(8)[4:] != _MARK:
             raise BadWeights(f"{path} is not a TensorFlow Lite file: {kind_of_file(path)}.")

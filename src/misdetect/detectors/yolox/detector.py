@@ -19,6 +19,7 @@ from misdetect.detectors.selection import Dense, Selection
 from misdetect.detectors.torch_detector import TorchDetector, as_array, learnable
 from misdetect.detectors.weights import fit_weights, read_weights
 from misdetect.detectors.where import Where
+from misdetect.detectors.wiring import share
 from misdetect.detectors.yolox.loss import Answers, Losses, Objects, SimOTA, l1_of, losses_of, simota
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Cells, Raw, Shape
 from misdetect.nouns.candidates import Candidates
@@ -130,13 +131,12 @@ def load_yolox(spec: Spec) -> YoloxDetector:
     names = read_names(named, spec.text)
     if len(names) != classes:
         raise BadSpec(f"{spec.text!r}: names={named} has {len(names)} names, the checkpoint has {classes} classes.")
-    score, nms_above, cap = spec.take("score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
+    score, nms_above, cap = share(spec, "score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
     targets = spec.take("targets", "hard", choices=("hard", "iou"))
     where = Where.take(spec)
     spec.finish()
-    for name, value, fits in (("score", score, 0 <= score <= 1), ("nms", nms_above, nms_above >= 0)):
-        if not fits:
-            raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")
+    if nms_above < 0:
+        raise BadSpec(f"{spec.text!r}: nms={nms_above:g} should be between 0 and 1.")
     if cap < 1:
         raise BadSpec(f"{spec.text!r}: max= should be at least 1.")
     module = YOLOX(classes, shape)
