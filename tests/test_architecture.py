@@ -21,12 +21,16 @@ ORDER = (
     "detectors",
     "engine",
     "training",
+    "drawing",
     "studies",
     "report",
     "api",
+    "suites",
     "app",
     "cli",
 )
+FLOORS = ("studies", "suites")
+"""Packages whose folders are rooms of one floor."""
 
 
 def package(module: str) -> str:
@@ -56,6 +60,30 @@ def test_nothing_imports_to_the_right(path):
     own = ORDER.index(package(".".join(path.relative_to(ROOT).with_suffix("").parts)))
     wrong = {name for name in imports(path) if ORDER.index(package(name)) > own}
     assert not wrong, f"{path.relative_to(ROOT)} is in {ORDER[own]} and imports {', '.join(sorted(wrong))}"
+
+
+def room(module: str) -> tuple[str, str] | None:
+    """The room that ``module`` is in: a floor, and a folder on it."""
+    floor, _, rest = module.partition(".")
+    first = rest.partition(".")[0]
+    return (floor, first) if floor in FLOORS and (ROOT / floor / first).is_dir() and first else None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.relative_to(ROOT).parts[0] in FLOORS],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_rooms_of_one_floor_do_not_import_each_other(path):
+    """What two of them share has a place and a name."""
+    own = room(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    others = {
+        name
+        for name in imports(path)
+        if (other := room(name)) is not None and other[0] == path.relative_to(ROOT).parts[0]
+    }
+    wrong = {name for name in others if room(name) != own}
+    assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
 def test_every_package_has_its_place():

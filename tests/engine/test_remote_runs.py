@@ -19,7 +19,7 @@ from misdetect.kept.lease import Lease
 from misdetect.kept.mirror import local_path
 from misdetect.kept.remote import Remote, Unreachable
 from misdetect.said.errors import BadSpec, MisdetectError, RunBusy
-from misdetect.studies.contract import budget_file
+from misdetect.studies.running import budget_file
 
 OUT = "memory://bucket/runs/run"
 OPERATIONS = ("entries", "read", "fetch", "write", "write_all", "create", "remove")

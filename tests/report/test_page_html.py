@@ -14,9 +14,9 @@ from page_parts import Page
 
 import misdetect as md
 from misdetect.data.memory import from_pairs
+from misdetect.drawing.figures import save_png
 from misdetect.report import page as pages
 from misdetect.report.album import Album
-from misdetect.report.figures import save_png
 
 
 def drawing(path, width, shade=0):

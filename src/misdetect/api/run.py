@@ -21,7 +21,9 @@ from misdetect.report.page import run_page
 from misdetect.said import gates
 from misdetect.said.errors import BadSpec
 from misdetect.said.printable import printable
-from misdetect.studies.contract import Document, data_of, kind_of, read_document
+from misdetect.studies.contract import Document
+from misdetect.studies.documents import data_of, read_document
+from misdetect.studies.kinds import kind_of
 from misdetect.studies.ledger import ledger
 from misdetect.studies.replay import replay
 

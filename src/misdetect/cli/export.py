@@ -12,7 +12,7 @@ from misdetect.api import export as write
 from misdetect.api.export import Form
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
 from misdetect.said.errors import BadSpec
-from misdetect.studies.fuzz.failing import Hidden, Inserted
+from misdetect.studies.contract import Hidden, Inserted
 
 
 def export(

@@ -25,7 +25,8 @@ from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_colu
 from misdetect.metrics.scoring import compared_by
 from misdetect.nouns.labels import known_classes
 from misdetect.said.errors import BadData
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.predictions import Predictions
+from misdetect.studies.score.export import check_rows_file, exported, write_rows
 from misdetect.studies.score.rows import is_numbered, schema, table
 from misdetect.studies.score.settings import ScoreSettings
 
@@ -110,3 +111,16 @@ def rebuild(run: Run, data: Dataset) -> ScoreStudy:
     if found.fingerprint != known["fingerprint"]:
         raise BadData(f"{known['spec']} has changed since {run.address} was scored.")
     return ScoreStudy(found, Opened(data), ScoreSettings.of(run.settings))
+
+
+def run(predictions: str | Path | Run, data: str | Dataset, how: ScoreSettings, path: Path) -> tuple[Run, Dataset]:
+    """Score ``predictions`` (a COCO results file, a ``predictions:`` spec, a run of detect) into ``path``."""
+    if how.rows is not None:
+        check_rows_file(Path(how.rows))
+    opened = Opened(data, how.limit)
+    study = ScoreStudy(Predictions.of(predictions, opened.whole), opened, how)
+    _ = study.table  # what cannot be scored leaves no directory behind
+    found = run_score(study, path)
+    if how.rows is not None:
+        write_rows(exported(found), Path(how.rows))
+    return found, study.data

@@ -19,7 +19,7 @@ from misdetect.nouns.detections import Detections
 from misdetect.nouns.protocols import Detector
 from misdetect.said.errors import BadData
 from misdetect.studies.joined import ImageStudy
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.predictions import Predictions
 from misdetect.studies.verify.context import Context, Donors, translated
 from misdetect.studies.verify.rows import SCHEMA, Looked
 from misdetect.studies.verify.settings import VerifySettings
