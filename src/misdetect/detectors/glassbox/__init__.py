@@ -1,11 +1,12 @@
 """The glass box: a detector made from the ground truth, with planted faults that a diagnosis has to find again."""
 
-from misdetect.data import unseen
 from misdetect.detectors.family import Family
 from misdetect.nouns.spec import Spec
 
 
 def _reach(spec: Spec) -> str | None:
+    from misdetect.data import unseen
+
     _, _, data = spec.text.partition(",data=")
     return None if (place := unseen(data)) is None else f"would be read from {place}, with your credentials"
 
