@@ -180,7 +180,7 @@ def test_version_and_help(run):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example_that_parses(verb, run, monkeypatch):
-    summary, example = VERBS[verb]
+    summary, example = VERBS[verb].help, VERBS[verb].example
     code, shown, _ = run(verb, "-h" if verb == "show" else "--help")
     assert code == 0
     assert " ".join(summary.split())[:40] in " ".join(shown.split())

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from misdetect.api.studies import detect
+import misdetect as md
 from misdetect.cli.detectors import detectors
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import catalogue, extra_of, families, reach
@@ -105,8 +105,8 @@ def test_a_family_of_another_package_is_one_of_all(acme, tmp_path):
 
 def test_workers_find_it_too(acme, tmp_path):
     data = "rooms:val,count=4"
-    alone = detect("acme:left", data, out=tmp_path / "alone")
-    assert detect("acme:left", data, out=tmp_path / "two", workers=2).rows().equals(alone.rows())
+    alone = md.detect("acme:left", data, out=tmp_path / "alone")
+    assert md.detect("acme:left", data, out=tmp_path / "two", workers=2).rows().equals(alone.rows())
 
 
 def test_its_extra_is_its_package_s(acme):
