@@ -3,8 +3,8 @@
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
 ``prepare`` chooses images for it, ``adaptive`` scans with fewer questions, ``truth`` says what is harmed; ``table``
 makes Table I out of rows, ``phenomena`` the rest, ``ranking`` orders positions as the figures do, ``interference`` is
-Fig. 3, ``suppression`` the discussion's chain through NMS, ``document`` all of it together. The arithmetic (eq. 1 to 3)
-is in ``metrics/transplant``.
+Fig. 3, ``document`` all of it together. The discussion's chain through NMS is in ``studies/suppression``, the
+arithmetic (eq. 1 to 3) in ``metrics/transplant``.
 """
 
 from misdetect.studies.contract import Kind
