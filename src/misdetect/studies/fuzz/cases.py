@@ -183,32 +183,33 @@ class Follow:
     def steps(self, bench: Workbench) -> Steps:
         """One row: where the search ended."""
         task, before, how = self.task, self.background.before, bench.how
-        search = self._search()
-        verdicts: dict[Insertion, Verdict] = {}
-        answers: dict[Insertion, Detections] = {}
+        search, result = self._search(), SearchResult(task.insertion)
+        seen: dict[Insertion, tuple[Detections, Verdict]] = {}
         tried, asked = next(search, None), 0
         while tried is not None:
             asked += 1
-            answers[tried] = bench.classes.joined((yield Detect(bench.picture(tried))))
-            verdicts[tried] = judge(before, answers[tried], tried.box, how.rules)
+            after = bench.classes.joined((yield Detect(bench.picture(tried))))
+            verdict = judge(before, after, tried.box, how.rules)
+            seen[tried] = after, verdict
             try:
-                tried = search.send(self._fails(verdicts[tried].changes, how))
+                tried = search.send(self._fails(verdict.changes, how))
             except StopIteration as stop:
-                result: SearchResult = stop.value
-                break
-        else:
-            result = SearchResult(task.insertion)
+                result, tried = stop.value, None
         end = result.insertion
-        verdict = verdicts.get(end)
+        changes, found = list[dict[str, Any]](), None
+        if end in seen:
+            after, verdict = seen[end]
+            changes = changes_of(bench, self.background, end, verdict)
+            found = bench.classes.records(after.above(how.rules.low))
         return [
             {
                 **_row(bench, task, end),
                 "naturalness": bench.naturalness(end, bench.picture(end)),
-                **_outcome([] if verdict is None else changes_of(bench, self.background, end, verdict)),
+                **_outcome(changes),
                 "failed": True,  # at least where it began
                 "queries": asked,  # some may be of the same edit: whole pixels are few
                 "origin": task.origin,
-                "found": bench.classes.records(answers[end].above(how.rules.low)) if end in answers else None,
+                "found": found,
                 "progress": result.progress if task.phase == RELOCATION else None,
                 "strength": result.strength if task.phase != RELOCATION else None,
             }
