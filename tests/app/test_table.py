@@ -220,7 +220,6 @@ def test_the_inside_says_what_became_of_the_lost(table):
 
 def test_a_closed_detector_has_no_inside():
     closed = Table(load_detector(lambda images: [([], [], [])] * len(images), names=["cup"]), DATA)
-    assert not closed.traced
     with pytest.raises(LevelTooLow):
         closed.inside("me", closed.insertion(edit(closed)))
     closed.close()

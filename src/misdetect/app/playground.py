@@ -25,7 +25,7 @@ from misdetect.compose.paste import drawn_once
 from misdetect.data.dataset import Dataset
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels, digest
-from misdetect.nouns.protocols import Detector, describe
+from misdetect.nouns.protocols import Detector, Traced, describe
 from misdetect.pools.pool import Pool
 from misdetect.report.album import shrunk
 from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
@@ -112,8 +112,8 @@ class Playground:
             "objects": table.objects,
             "labels": {label: len(numbers) // 2 for label, numbers in classes.items()},
             "score": table.how.score,
-            "traced": table.traced,
-            "live": not table.costly,
+            "traced": isinstance(table.detector, Traced),
+            "live": not hasattr(table.detector, "budget"),  # where questions cost, nobody asks while dragging
             "write": self._kept is not None,
             "questions": QUESTIONS,
             "page": _PAGE,

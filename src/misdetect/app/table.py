@@ -49,27 +49,11 @@ class Table:
         self.how = Live.how
         shown, _ = showing_faint(detector, self.how.faint)
         self.detector = one_at_a_time(shown)
-        self.opened, self.objects = opened, len(own)
-        self.pool = mirrored(own)
+        self.data, self.objects, self.pool = opened.data, len(own), mirrored(own)
         self.live = Live(opened, self.pool, self.detector.names)
         self.bench = self.live.bench
         self.desk = Desk(self.detector)
         self._seen: dict[int, Seen] = {}
-
-    @property
-    def data(self) -> Dataset:
-        """The photos."""
-        return self.opened.data
-
-    @property
-    def traced(self) -> bool:
-        """Whether the detector's inside can be seen."""
-        return isinstance(self.detector, Traced)
-
-    @property
-    def costly(self) -> bool:
-        """Whether questions cost something: then nobody asks while dragging."""
-        return hasattr(self.detector, "budget")
 
     def insertion(self, edit: Mapping[str, Any]) -> Insertion:
         """The edit that a stranger describes: ``photo`` and ``object`` by number, ``x``, ``y``, ``width`` and

@@ -21,7 +21,7 @@ from misdetect.pools.pool import load_pool
 from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.documents import document_of
 from misdetect.studies.fuzz.campaign import rebuild
-from misdetect.studies.fuzz.failing import images
+from misdetect.studies.fuzz.images import images
 from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, SHRINKING, Insertion
 from misdetect.studies.fuzz.settings import STRATEGIES, FuzzSettings

@@ -5,7 +5,7 @@ The oracle is in ``metrics/metamorphic``, what a change means against the truth 
 or goes on with a run; ``study`` hands out its cases, ``plan`` decides on them round by round (``adaptive``: where a
 failure is most likely; ``reach``: what may be inserted where; ``search``: relocate and shrink); ``cases`` ask and make
 ``rows`` at the ``workbench``; ``truth`` judges them; ``results``, ``document`` and ``tables`` are what a run says,
-``replay``, ``edits`` and ``failing`` what can be done with its cases; ``live`` is one insertion at a time, chosen by a
+``replay``, ``edits`` and ``images`` what can be done with its cases; ``live`` is one insertion at a time, chosen by a
 person.
 """
 
@@ -23,5 +23,5 @@ FUZZ = Kind(
     settings="settings:FuzzSettings",
     prepare="campaign:prepare",
     rebuild="campaign:rebuild",
-    images="failing:images",
+    images="images:images",
 )
