@@ -64,7 +64,7 @@ def test_edit_and_control_are_those_of_a_campaign(table, factor):
     same = Insertion(3, 4, (30, 12), (width, height))
     assert table.bench.picture(given).key == study.bench.picture(same).key
     assert np.array_equal(table.bench.picture(given).render(), study.bench.picture(same).render())
-    assert np.array_equal(table.control(given).render(), next(study.bench.controls(same)).render())
+    assert np.array_equal(table.bench.control(given).render(), next(study.bench.controls(same)).render())
 
 
 def test_an_edit_is_what_a_scan_shows(table):
@@ -83,7 +83,7 @@ def test_an_edit_is_what_a_scan_shows(table):
 
 def test_a_control_is_as_opaque_as_its_object(table):
     given = edit(table, x=40, y=40)
-    solid, faint = (table.control(table.insertion({**given, "opacity": share})).render() for share in (1.0, 0.5))
+    solid, faint = (table.bench.control(table.insertion({**given, "opacity": share})).render() for share in (1.0, 0.5))
     photo = table.data[0].image.astype(np.float64)
     assert np.abs(faint - (solid + photo) / 2).max() <= 0.5
 

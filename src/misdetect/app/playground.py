@@ -70,7 +70,7 @@ class Playground:
         self, detector: Detector, data: str | Dataset, pool: str | Pool | None = None, *, keep: Path | None = None
     ) -> None:
         self.table = Table(detector, data, pool)
-        self._kept = None if keep is None else self.table.live.keep(self.table.detector, keep)
+        self._kept = None if keep is None else self.table.bench.keep(self.table.detector, keep)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -173,7 +173,7 @@ class Playground:
 
     def _control(self, request: Request) -> Response:
         edit = self.table.insertion(_described(request))
-        return _encoded(self.table.control(edit).part(edit.box), ".png")
+        return _encoded(self.table.bench.control(edit).part(edit.box), ".png")
 
     # What is done for somebody.
 

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from misdetect.app.desk import Desk
 from misdetect.app.inside import inside_of
-from misdetect.compose.fade import Faded
-from misdetect.compose.paste import Paste
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
@@ -23,7 +21,7 @@ from misdetect.nouns.protocols import Detector, Traced, require
 from misdetect.nouns.spec import Spec
 from misdetect.pools.pool import Pool, build_pool, load_pool, mirrored
 from misdetect.said.errors import BadArray, BadData, BadSpec
-from misdetect.studies.fuzz.live import LEAST_SIDE, MOST, Changed, Insertion, Kept, Live, Seen
+from misdetect.studies.fuzz.live import HOW, LEAST_SIDE, MOST, Changed, Insertion, Kept, Live, Seen
 from misdetect.studies.running import showing_faint
 
 _LOOKED_AT = 64
@@ -46,12 +44,11 @@ class Table:
         if not len(opened.data):
             raise BadData(f"{opened.data.spec} has no images.")
         own = load_pool(pool if pool is not None else own_pool(opened.data))
-        self.how = Live.how
+        self.how = HOW
         shown, _ = showing_faint(detector, self.how.faint)
         self.detector = one_at_a_time(shown)
         self.data, self.objects, self.pool = opened.data, len(own), mirrored(own)
-        self.live = Live(opened, self.pool, self.detector.names)
-        self.bench = self.live.bench
+        self.bench = Live(opened, self.pool, self.detector.names)
         self.desk = Desk(self.detector)
         self._seen: dict[int, Seen] = {}
 
@@ -73,7 +70,7 @@ class Table:
                 f"an object of at least {LEAST_SIDE} pixels lies inside the photo of {sample.width}x{sample.height}; "
                 f"got one of {width}x{height} at {x}, {y}."
             )
-        return self.live.insertion(photo, thing + flip * self.objects, (x, y), (width, height), float(opacity))
+        return self.bench.insertion(photo, thing + flip * self.objects, (x, y), (width, height), float(opacity))
 
     def photo(self, number: int) -> Sample:
         """Photo ``number``."""
@@ -104,20 +101,16 @@ class Table:
         """What is detected on a photo as it is; asked once."""
         known = self._seen.get(photo)
         if known is None:
-            known = self._seen[photo] = self.run(f"{asker} looking", self.live.look(photo))
+            known = self._seen[photo] = self.run(f"{asker} looking", self.bench.look(photo))
             for oldest in list(self._seen)[:-_LOOKED_AT]:
                 self._seen.pop(oldest, None)
         return known
-
-    def control(self, insertion: Insertion) -> Paste | Faded:
-        """The null control of an edit, as opaque as the edit is."""
-        return self.live.control(insertion)
 
     def answer(self, asker: str, insertion: Insertion, turn: int = 0, control: bool = False) -> dict[str, Any]:
         """What the object (or its null control) changes: the ``boxes`` to draw, and the ``changes``. Of an older
         ``turn`` of the same asker nobody wants to know any more."""
         seen = self.seen(asker, insertion.image)
-        picture = self.control(insertion) if control else self.bench.picture(insertion)
+        picture = self.bench.control(insertion) if control else self.bench.picture(insertion)
         (found,) = self.desk.ask(asker, [Detect(picture)], turn)
         return self.told(seen, insertion, found)
 
@@ -131,7 +124,7 @@ class Table:
 
     def told(self, seen: Seen, insertion: Insertion, found: Detections) -> dict[str, Any]:
         """What changed from what was ``seen`` to what is ``found`` with an edit."""
-        changed = self.live.changed(insertion, seen, found)
+        changed = self.bench.changed(insertion, seen, found)
         return {
             "boxes": self._boxes(seen.background.before, changed),
             "changes": [_told(change, insertion) for change in changed.changes],
@@ -161,7 +154,7 @@ class Table:
         seen = self.seen(asker, insertion.image)
         sample, picture = self.photo(insertion.image), self.bench.picture(insertion)
         clean, edited, found = self.desk.ask(asker, [Trace(sample), Trace(picture), Detect(picture)])
-        verdict = self.live.changed(insertion, seen, found).verdict
+        verdict = self.bench.changed(insertion, seen, found).verdict
         missed = [change.thing for change in verdict.changes if change.type in (MISSED, RENAMED)]
         before = seen.background.before.above(self.how.score)
         return inside_of(clean, edited, insertion.box, before, missed, self.detector.names, self.how.score)
@@ -169,14 +162,14 @@ class Table:
     def search(self, asker: str, spot: Insertion, most: int = QUESTIONS) -> Iterator[dict[str, Any]]:
         """Look for a failure around ``spot``: each place that is tried, and how it ends."""
         seen = self.seen(asker, spot.image)
-        return self.live.search(
-            spot, seen, lambda place, part: self.run(asker, self.live.attempt(place, seen, part)), most
+        return self.bench.search(
+            spot, seen, lambda place, part: self.run(asker, self.bench.attempt(place, seen, part)), most
         )
 
     def keep(self, asker: str, insertion: Insertion, kept: Kept) -> dict[str, str]:
         """Try ``insertion`` as a campaign does and keep it; the case, and the command that asks about it again."""
         seen = self.seen(asker, insertion.image)
-        row = self.run(asker, self.live.attempt(insertion, seen, seen.background))
+        row = self.run(asker, self.bench.attempt(insertion, seen, seen.background))
         if not row["changes"]:
             raise BadArray("nothing changes here, so there is nothing to save.")
         return kept.add(seen.row, row)

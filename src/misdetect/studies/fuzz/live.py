@@ -29,20 +29,10 @@ from misdetect.studies.fuzz.rows import INSERTION, Insertion
 from misdetect.studies.fuzz.settings import WIDEST, FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench
 
-__all__ = ["LEAST_SIDE", "MOST", "Changed", "Insertion", "Kept", "Live", "Row", "Seen"]
+__all__ = ["HOW", "LEAST_SIDE", "MOST", "Changed", "Insertion", "Kept", "Live", "Seen"]
 HOW = FuzzSettings(reach=WIDEST, relocate=False, shrink=False)
 """The rules of a campaign, where nothing follows what fails."""
-
-
 Corner = tuple[int, int]
-
-
-class _Bench(Workbench):
-    """A workbench that offers nothing: here a person chooses."""
-
-    def offers(self, sample: Sample, firm: Detections) -> list[Offer]:
-        """None."""
-        return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +55,16 @@ class Changed:
     changes: list[dict[str, Any]]
 
 
-class Live:
-    """Objects of ``pool`` on the photos of ``opened``, for a detector with class ``names``."""
-
-    how = HOW
+class Live(Workbench):
+    """Objects of ``pool`` on the photos of ``opened``, for a detector with class ``names``. Nothing is offered: here a
+    person chooses."""
 
     def __init__(self, opened: Opened, pool: Pool, names: Sequence[str]) -> None:
-        self.bench = _Bench(opened, pool, names, replace(HOW, reach=0))
+        super().__init__(opened, pool, names, replace(HOW, reach=0))
+
+    def offers(self, sample: Sample, firm: Detections) -> list[Offer]:
+        """None."""
+        return []
 
     def insertion(self, photo: int, cutout: int, at: Corner, size: Corner, opacity: float) -> Insertion:
         """Object ``cutout`` of the pool on ``photo``, at left and top, of width and height in pixels."""
@@ -79,26 +72,26 @@ class Live:
 
     def control(self, insertion: Insertion) -> Paste | Faded:
         """The null control of an edit: a campaign's first patch, as opaque as the edit is."""
-        (patch,) = islice(self.bench.controls(insertion), 1)
+        (patch,) = islice(self.controls(insertion), 1)
         return patch if insertion.opacity == 1 else Faded(patch, insertion.opacity)
 
     def look(self, photo: int) -> Generator[Asks, Any, Seen]:
         """Ask about a photo as it is."""
-        (row,) = yield from Look(photo, twice=False).steps(self.bench)
-        background = Background.of_row(row, HOW.score, self.bench.classes)
+        (row,) = yield from Look(photo, twice=False).steps(self)
+        background = Background.of_row(row, HOW.score, self.classes)
         return Seen(row, background, shows_flicker([row], HOW.rules))
 
     def attempt(self, insertion: Insertion, seen: Seen, part: Background) -> Generator[Asks, Any, Row]:
         """The row of a campaign that tries just this on ``part`` of what was ``seen``, null controls included."""
         task = Task(INSERTION, insertion, patches=HOW.patches)
-        (row,) = yield from Try(task, part, noisy=False, told=seen.told).steps(self.bench)
+        (row,) = yield from Try(task, part, noisy=False, told=seen.told).steps(self)
         return row
 
     def changed(self, insertion: Insertion, seen: Seen, found: Detections) -> Changed:
         """What is otherwise than on the photo that was ``seen``, where with an edit this is ``found``."""
-        after = self.bench.classes.joined(found)
+        after = self.classes.joined(found)
         verdict = judge(seen.background.before, after, insertion.box, HOW.rules)
-        return Changed(after, verdict, changes_of(self.bench, seen.background, insertion, verdict))
+        return Changed(after, verdict, changes_of(self, seen.background, insertion, verdict))
 
     def search(self, spot: Insertion, seen: Seen, attempt: Attempt, most: int = MOST) -> Iterator[dict[str, Any]]:
         """Look for a failure around ``spot``; see ``near.search``."""
@@ -106,4 +99,4 @@ class Live:
 
     def keep(self, detector: Detector, folder: Path) -> Kept:
         """Where insertions into photos are kept as a campaign of ``detector``."""
-        return Kept(self.bench, HOW, detector, folder)
+        return Kept(self, HOW, detector, folder)
