@@ -14,7 +14,11 @@ from misdetect.data.procedural.draw import patterns
 from misdetect.data.procedural.draw.camera import Camera
 from misdetect.data.procedural.draw.canvas import Canvas, Colour, mix, smooth, tint
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.data.procedural.draw.items import CLOTHS, PAINTS, WOODS
+from misdetect.data.procedural.draw.pen import Pen
+from misdetect.data.procedural.draw.shapes import COLOURS, Shapes
+
+_C = Shapes(Pen, COLOURS).constants
+PAINTS, CLOTHS, WOODS = _C["PAINTS"], _C["CLOTHS"], _C["WOODS"]
 
 _WALLS: tuple[Colour, ...] = (
     (168, 104, 80),

@@ -10,19 +10,11 @@ from math import cos, hypot, sin
 
 from misdetect.data.procedural.draw.camera import Camera
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.data.procedural.draw.items import Draw, Item
-from misdetect.data.procedural.rooms import animals, decor, furniture, plants, things
+from misdetect.data.procedural.draw.items import Item
 from misdetect.data.procedural.rooms.backdrop import Room
 
 NAMES = ("ball", "book", "cat", "chair", "clock", "couch", "cup", "elephant", "lamp", "plant", "table", "tv")
 Rect = tuple[float, float, float, float]
-_DRAW: dict[str, Draw] = {
-    "ball": things.ball, "book": things.book, "cat": animals.cat, "chair": furniture.chair, "clock": things.clock,
-    "couch": furniture.couch, "cup": things.cup, "elephant": animals.elephant, "lamp": things.lamp,
-    "plant": plants.plant, "table": furniture.table, "tv": furniture.tv, "picture": decor.picture,
-    "window": decor.window, "plate": decor.plate, "vase": decor.vase, "box": decor.box, "cabinet": decor.cabinet,
-    "shelf": decor.shelf, "rug": decor.rug, "boulder": decor.boulder, "tree": decor.tree, "fence": decor.fence,
-}  # fmt: skip
 _SPANS: dict[tuple[str, int], tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
     ("ball", -1): ((0.26, 0.42), (0.3, 0.3), (0.3, 0.3)),
     ("book", 0): ((0.28, 0.36), (0.07, 0.12), (0.2, 0.27)),
@@ -79,7 +71,7 @@ def make(kind: str, design: int, dice: Dice, *, small: bool = False) -> Item:
     key = (kind, design) if (kind, design) in _SPANS else (kind, -2 if small else -1)
     own = dice.child()
     w, h, d = (own.between(*limits) for limits in _SPANS[key])
-    return Item(kind if kind in NAMES else "", _DRAW[kind], own.child(120), span=(w, h, d), design=design)
+    return Item(kind if kind in NAMES else "", kind, own.child(120), span=(w, h, d), design=design)
 
 
 @dataclass
@@ -208,7 +200,7 @@ class Layout:
     def top(self, support: Item, count: int, kinds: tuple[str, ...] = _SMALL) -> None:
         """Put up to ``count`` small things on a support; far away they are a little larger, to stay recognisable."""
         w, h, d = support.span
-        level = support.y + (h if support.draw is not decor.shelf else 0.0)
+        level = support.y + (h if support.shape != "shelf" else 0.0)
         across, along = cos(support.yaw), sin(support.yaw)
         taken: list[tuple[float, float, float]] = []
         for _ in range(count):
