@@ -17,11 +17,11 @@ the end of a line goes on with the next.
 """
 
 import ast
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import copysign, cos, pi, sin, sqrt
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -41,9 +41,9 @@ _ARITHMETIC = (
     ast.IfExp, ast.Call, ast.Subscript, ast.Slice, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 _KNOWN: dict[str, Any] = {
-    "__builtins__": {}, "mix": mix, "tint": tint, "sin": math.sin, "cos": math.cos, "pi": math.pi, "sqrt": math.sqrt,
-    "min": min, "max": max, "abs": abs, "range": range, "round": round, "int": int, "sum": sum,
-    "curve": partial(curved, form="curve"), "names_here": globals,
+    "__builtins__": {}, "names_here": globals, "mix": mix, "tint": tint, "curve": partial(curved, form="curve"),
+    "sin": sin, "cos": cos, "pi": pi, "sqrt": sqrt, "copysign": copysign, "min": min, "max": max, "abs": abs,
+    "sum": sum, "round": round, "int": int, "range": range,
 }  # fmt: skip
 
 
