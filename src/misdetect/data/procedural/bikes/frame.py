@@ -14,6 +14,7 @@ from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.surface import Surface, circle
 
 Spot = tuple[float, float]
+_CIRCLE = circle(20)
 _PAINTS: tuple[Colour, ...] = (
     (36, 36, 40), (36, 36, 40), (60, 90, 150), (150, 40, 40), (40, 100, 70), (200, 200, 204), (120, 124, 130),
     (220, 160, 50), (70, 150, 170), (130, 70, 120), (230, 110, 60), (90, 70, 54), (226, 150, 170), (50, 60, 90),
@@ -103,7 +104,7 @@ class View(Surface):
         look[:2, :2] = np.array([[cos(angle) * stretch, -sin(angle)], [sin(angle) + shear, -cos(angle)]]) * scale
         look[2] = fall, 0.0, 1.0
         self._scene = moved @ look @ about
-        super().__init__(canvas, canvas.lens @ self._scene, scale, circle(20))
+        super().__init__(canvas, canvas.lens @ self._scene, scale, _CIRCLE)
 
     def soften(self, x: float, y: float, rx: float, ry: float, amount: float) -> None:
         """A shadow round a point; ``rx`` in bike units, ``ry`` in scene units."""

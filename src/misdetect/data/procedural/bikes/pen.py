@@ -14,6 +14,7 @@ from misdetect.data.procedural.draw.shapes import COLOURS, Shapes
 from misdetect.data.procedural.draw.surface import circle
 
 RUST: Colour = (140, 78, 40)
+_rusty = partial(mix, b=RUST, share=0.6)
 _WHEEL = circle(40)
 _TUBE = np.array([[[0.0, 0.0]], [[0.0, 0.15]], [[0.0, 0.25]]])
 """How much higher than the tube itself its lighter stripes lie, in tube widths."""
@@ -76,6 +77,6 @@ def draw_shape(name: str, view: View, dice: Dice, known: dict[str, Any]) -> None
 
 def draw_part(name: str, view: View, build: Build, dice: Dice, *, hurt: bool = False, chainring: bool = True) -> None:
     """Draw a part, the ``frame`` or the ``cranks`` of a bicycle, intact or ``hurt``."""
-    known = {**vars(build), "rear": build.rear, "hurt": hurt, "chainring": chainring, "RUST": RUST}
-    known["aged"] = partial(mix, b=RUST, share=0.6) if hurt else tuple
+    aged = _rusty if hurt else tuple
+    known = {**vars(build), "rear": build.rear, "hurt": hurt, "aged": aged, "chainring": chainring, "RUST": RUST}
     draw_shape(name, view, dice, known)

@@ -356,6 +356,12 @@ def curved(points: Any, form: str | None) -> Any:
     return points if form is None else smooth(points, closed=form == "smooth")
 
 
+def arc(radius: float, start: float, end: float, count: int) -> list[tuple[float, float]]:
+    """``count`` points of a circle round 0,0 from one angle to another."""
+    step = (end - start) / (count - 1)
+    return [(radius * cos(start + k * step), radius * sin(start + k * step)) for k in range(count)]
+
+
 def limb(spine: ArrayLike, widths: ArrayLike) -> Points:
     """The outline of a tapering limb along ``spine`` ``[N, 2]`` with ``widths[i]`` at each point."""
     middle = np.asarray(spine, dtype=np.float64)

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.data.procedural.draw.canvas import Points, curved, mix, tint
+from misdetect.data.procedural.draw.canvas import Points, arc, curved, mix, tint
 from misdetect.data.procedural.draw.dice import Dice
 
 COLOURS = Path(__file__).with_name("colours.shapes")
@@ -41,9 +41,10 @@ _ARITHMETIC = (
     ast.IfExp, ast.Call, ast.Subscript, ast.Slice, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 _KNOWN: dict[str, Any] = {
-    "__builtins__": {}, "names_here": globals, "mix": mix, "tint": tint, "curve": partial(curved, form="curve"),
+    "__builtins__": {}, "names_here": globals, "mix": mix, "tint": tint, "arc": arc,
+    "curve": partial(curved, form="curve"),
     "sin": sin, "cos": cos, "pi": pi, "sqrt": sqrt, "copysign": copysign, "min": min, "max": max, "abs": abs,
-    "sum": sum, "round": round, "int": int, "range": range,
+    "sum": sum, "round": round, "int": int, "len": len, "range": range,
 }  # fmt: skip
 
 
