@@ -18,15 +18,16 @@ import numpy as np
 
 import misdetect as md
 from misdetect.data.opened import Opened
+from misdetect.drawing.figures import save_png
 from misdetect.engine.requests import Finished
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import boxes_of
 from misdetect.nouns.detections import Detections
-from misdetect.report.figures import curve, save_png
-from misdetect.studies.contract import data_of
-from misdetect.studies.scan import ScanSettings
+from misdetect.studies.documents import data_of
+from misdetect.studies.explain.regions import curve
 from misdetect.studies.scan.adaptive import AdaptiveScan, uncertainty
 from misdetect.studies.scan.pairs import Transplant
+from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.scan.table import ROWS, table_one
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"

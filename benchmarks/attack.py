@@ -28,7 +28,7 @@ from misdetect.detectors.torch_detector import TorchDetector, in_mode
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case
 from misdetect.nouns.detections import Truth
-from misdetect.studies.attack.climb import Ball, Pace, climb, uphill
+from misdetect.studies.climb import Ball, Pace, climb, uphill
 
 REAL = {
     "ssd300": ("torchvision:ssd300_vgg16,weights=random,classes=20", 300),

@@ -31,8 +31,8 @@ from misdetect.metrics.diagnosis import diagnose
 from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
 from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.nouns.detections import Detections, Truth
-from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import Seen, image_rows
+from misdetect.studies.explain.settings import ExplainSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "metrics"))
 from mechanism_oracles import algorithm_1, is_missed

@@ -35,7 +35,7 @@ from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.metrics.metamorphic import compare
 from misdetect.pools.pool import load_pool
-from misdetect.studies.contract import document_of
+from misdetect.studies.documents import document_of
 from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.settings import FuzzSettings

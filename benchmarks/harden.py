@@ -20,8 +20,8 @@ import torch
 from training import Prepared, bare_step, seconds
 
 from misdetect.detectors import load_detector
-from misdetect.studies.harden.adversarial import Adversarial
-from misdetect.studies.harden.free import Free
+from misdetect.suites.harden.adversarial import Adversarial
+from misdetect.suites.harden.free import Free
 from misdetect.training.batches import Replayed
 from misdetect.training.images import training_images
 from misdetect.training.loop import Change, Training

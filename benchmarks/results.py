@@ -20,7 +20,7 @@ from misdetect.data import load_data
 from misdetect.engine.indices import Indices
 from misdetect.engine.requests import Case
 from misdetect.engine.store import Run
-from misdetect.studies.detect import DetectStudy
+from misdetect.studies.detect.study import DetectStudy
 
 IMAGES, CLASSES, PART = 5_000, 80, 500
 
@@ -28,8 +28,8 @@ _STEP = """
 import json, resource, sys, time
 from misdetect.data import load_data
 from misdetect.engine.store import Run
-from misdetect.studies.detect import coco_results, write_results
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.coco_results import coco_results, write_results
+from misdetect.studies.predictions import Predictions
 from pathlib import Path
 folder = Path(sys.argv[1])
 data = load_data(f"coco:{{folder}}/data.json")

@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from misdetect import engine
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
-from misdetect.studies.detect import DetectStudy
+from misdetect.studies.detect.study import DetectStudy
 
 NAMES = tuple(f"class {i}" for i in range(20))
 SEND_EVERY = 0.02

@@ -33,10 +33,10 @@ from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
-from misdetect.studies.scan import ScanSettings, ScanStudy
 from misdetect.studies.scan.pairs import transplants
 from misdetect.studies.scan.prepare import draw_pairs
-from misdetect.studies.scan.study import CHUNK
+from misdetect.studies.scan.settings import ScanSettings
+from misdetect.studies.scan.study import CHUNK, ScanStudy
 
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 _PAIRS, _STEP = 29, 40

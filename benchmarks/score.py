@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from misdetect import score
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
 from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import truth_columns
+from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import TideSettings, assign, costs
-from misdetect.studies.contract import document_of
-from misdetect.studies.score import ScoreSettings, ScoreStudy
-from misdetect.studies.score.predictions import Predictions
-from misdetect.studies.score.study import run_score
+from misdetect.studies.documents import document_of
+from misdetect.studies.predictions import Predictions
+from misdetect.studies.score.settings import ScoreSettings
+from misdetect.studies.score.study import ScoreStudy, run_score
 
 OBJECTS_PER_IMAGE, DETECTIONS_PER_IMAGE, CLASSES = 7.2, 35.6, 80
 

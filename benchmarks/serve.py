@@ -27,7 +27,7 @@ import misdetect as md
 from misdetect.engine.indices import Indices
 from misdetect.engine.requests import Case
 from misdetect.engine.store import Run
-from misdetect.studies.contract import keep_document
+from misdetect.studies.documents import keep_document
 
 IMAGES = 60
 OWN = ("case_index", "case", "row", "error", "error_image")

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from misdetect.api import verify
+from misdetect import verify
 from misdetect.data import load_data
 from misdetect.data.export import export_coco
 from misdetect.data.opened import Opened
@@ -40,7 +40,8 @@ from misdetect.detectors.glassbox.faults import (
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.metrics.parts import SCORES, Found, Parts, Verified
-from misdetect.studies.verify import VerifySettings, VerifyStudy
+from misdetect.studies.verify.settings import VerifySettings
+from misdetect.studies.verify.study import VerifyStudy
 
 PARTS, DETECTIONS = 22, 100
 _NAIVE = 40

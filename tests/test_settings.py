@@ -8,7 +8,7 @@ import pytest
 from misdetect.cli.options import options, values
 from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Range, Settings, Share, settings_of
 from misdetect.said.errors import BadSpec
-from misdetect.studies.contract import KINDS, kind_of
+from misdetect.studies.kinds import kind_of, names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def test_options_say_what_settings_say():
     assert values(Toy, {"taus": "9" * 5_000}) == {"taus": (float("inf"),)}  # more digits than Python reads
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "training"])  # a recipe has no options
+@pytest.mark.parametrize("name", [name for name in names() if name != "training"])  # a recipe has no options
 def test_every_setting_of_every_study_is_explained_and_grouped(name):
     for setting in settings_of(kind_of(name).settings):
         assert setting.help.endswith("."), f"{name}: {setting.name} says what it is"

@@ -57,7 +57,7 @@ class Registered:
 
 @cache
 def registered(group: str) -> Mapping[str, Registered]:
-    """Everything in ``group`` by name: the project's own first, in the order of ``pyproject.toml``."""
+    """Everything in ``group`` by name: the project's own first."""
     claims: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for each in sorted(entry_points(group=group), key=lambda each: (_package(each) != _OWN, _package(each))):
         claims.setdefault(each.name, {}).setdefault((_package(each), each.value), each)  # one may be found twice

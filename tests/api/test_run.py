@@ -13,7 +13,7 @@ import misdetect as md
 from misdetect.detectors.catalogue import reach
 from misdetect.nouns.settings import settings_of
 from misdetect.said.errors import BadData, BadSpec, RunMismatch
-from misdetect.studies.contract import KINDS, kind_of
+from misdetect.studies.kinds import kind_of, names
 
 DATA = "rooms:val,count=12"
 
@@ -102,7 +102,7 @@ def test_functions_and_pairs_will_do():
 
 def test_signatures_are_those_of_the_settings():
     """Editors and ``help`` show what the settings class says."""
-    for name in KINDS:
+    for name in names():
         if name in ("score", "training", "retest"):  # predictions instead of a detector; made by others, no functions
             continue
         function = getattr(md, name)

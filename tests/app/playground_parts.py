@@ -18,7 +18,7 @@ POLICY = "; ".join(
         "form-action": "'none'",
     }.items()
 )
-FRONT = {path.name: path for path in (files("misdetect.report") / "front").iterdir()}
+FRONT = {path.name: path for path in (files("misdetect.drawing") / "front").iterdir()}
 KINDS = {"js": "text/javascript", "css": "text/css"}
 
 

@@ -17,7 +17,7 @@ from misdetect.engine.parts import part_files
 from misdetect.report.embedded import COLUMNS, counted, matches, page_rows
 from misdetect.report.views import charts_of
 from misdetect.said.errors import BadData, BadSpec
-from misdetect.studies.contract import read_document
+from misdetect.studies.documents import read_document
 
 
 @pytest.fixture(scope="module")

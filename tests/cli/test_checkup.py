@@ -4,12 +4,17 @@ import html
 import json
 import re
 
+import numpy as np
 import pytest
 
 import misdetect as md
-from misdetect.api.checkup import CheckupSettings, Plan, _plan, _seconds, _step
+from misdetect.data.memory import from_pairs
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.report.findings import findings
+from misdetect.studies.contract import Examined, Pace
+from misdetect.studies.kinds import kind_of
+from misdetect.suites.checkup.plan import _seconds, plan_for, planned
+from misdetect.suites.checkup.settings import CheckupSettings
 
 ROOMS = "rooms:val,count=40"
 KEYS = {"detector", "data", "findings", "studies", "skipped", "settings", "report", "out"}
@@ -115,12 +120,16 @@ def test_findings_are_in_the_order_of_what_is_at_stake():
     assert "boxes that fit badly cost 30.0 points" in found[0]["sentence"].lower()
 
 
+def plan_of(seconds, query, images, inside=None):
+    return planned(Pace(seconds, query, query if inside is None else inside, images))
+
+
 def test_a_slow_detector_is_asked_less():
-    fast, slow = Plan.of(300, 0.005, 1000), Plan.of(300, 0.5, 1000)
-    assert (fast.images, fast.attack) == (1000, 24)
-    assert slow.images == 75
-    assert (slow.scan, slow.fuzz) == (60, 120)
-    assert Plan.of(300, 0.5, 10).images == 10
+    fast, slow = plan_of(300, 0.005, 1000), plan_of(300, 0.5, 1000)
+    assert (fast["images"], fast["attack"]) == (1000, 24)
+    assert slow["images"] == 75
+    assert (slow["scan"], slow["fuzz"]) == (60, 120)
+    assert plan_of(300, 0.5, 10)["images"] == 10
 
 
 @pytest.mark.parametrize(
@@ -135,19 +144,21 @@ def test_a_slow_detector_is_asked_less():
     ],
 )
 def test_the_time_is_divided_among_the_studies(seconds, query, images, plan):
-    found = Plan.of(seconds, query, images)
-    assert (found.images, found.scan, found.fuzz, found.attack) == plan
-    assert found == Plan.of(seconds, query, images, inside=query)
+    found = plan_of(seconds, query, images)
+    assert tuple(found[name] for name in ("images", "scan", "fuzz", "attack")) == plan
+    assert found == plan_of(seconds, query, images, inside=query)
 
 
 def test_a_detector_that_is_slower_inside_is_looked_into_less():
-    assert Plan.of(300, 0.05, 5000, inside=0.075) == Plan(images=600, scan=450, fuzz=1200, attack=5)
+    assert plan_of(300, 0.05, 5000, inside=0.075) == {"images": 600, "scan": 450, "fuzz": 1200, "attack": 5}
 
 
 @pytest.mark.parametrize(("width", "height", "positions"), [(640, 480, 3000), (1920, 1080, 60), (64, 48, 3000)])
 def test_the_step_is_the_smallest_that_asks_no_more_than_planned(width, height, positions):
     """Six pairs; steps of less than 4 px show nothing new."""
-    step = _step(width, height, positions)
+    data = from_pairs([(np.zeros((height, width, 3), np.uint8), {"boxes": [], "labels": []})], ["cup"])
+    examined = Examined(data, False, False, {"images": 1, "scan": positions}, {}, None)
+    step = kind_of("scan").checkup.settings(examined)["step"]
     assert 6 * width * height / step**2 <= positions
     assert step == 4 or 6 * width * height / (step - 1) ** 2 > positions
 
@@ -161,14 +172,14 @@ class Paid:
 
 def test_a_plan_is_for_all_minutes_and_workers_and_kept_for_the_next_sitting(tmp_path):
     data, how = md.load_data("rooms:val,count=40"), CheckupSettings(minutes=2, workers=4)
-    plan = _plan(Paid(), data, tmp_path / "up", how)
-    assert plan == Plan.of(120, 0.5 / 4, 40)
-    assert plan.fuzz == 192
+    plan = plan_for(Paid(), data, tmp_path / "up", how)
+    assert plan == plan_of(120, 0.5 / 4, 40)
+    assert plan["fuzz"] == 192
     kept = json.loads((tmp_path / "up" / "plan.json").read_text())
     kept["plan"]["fuzz"] = 77
     (tmp_path / "up" / "plan.json").write_text(json.dumps(kept))
-    assert _plan(Paid(), data, tmp_path / "up", how).fuzz == 77
-    assert _plan(Paid(), data, tmp_path / "up", CheckupSettings(minutes=3, workers=4)).fuzz == 288
+    assert plan_for(Paid(), data, tmp_path / "up", how)["fuzz"] == 77
+    assert plan_for(Paid(), data, tmp_path / "up", CheckupSettings(minutes=3, workers=4))["fuzz"] == 288
 
 
 def test_what_costs_money_is_not_asked_how_fast_it_is():

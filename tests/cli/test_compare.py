@@ -9,7 +9,7 @@ from explain_runs import fates, write
 
 import misdetect as md
 from misdetect.engine.store import Run
-from misdetect.studies.contract import KINDS, kind_of
+from misdetect.studies.kinds import kind_of, names
 
 KEYS = {
     "study",
@@ -138,7 +138,7 @@ def test_runs_that_missed_nothing_have_no_figure(tmp_path):
 
 
 def test_every_study_has_numbers_to_compare():
-    assert all(callable(kind_of(study).numbers) for study in KINDS)
+    assert all(callable(kind_of(study).numbers) for study in names())
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(run, three, tmp_path):

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 import misdetect as md
-from misdetect.api import Checkup
 from misdetect.report.checkups import write_checkup
+from misdetect.suites.checkup.run import Checkup
 
 ROOMS = "rooms:val,size=96,count=12"
 KEYS = {

@@ -9,9 +9,9 @@ from test_contract import GLASS, commands, listing, runs  # noqa: F401 - fixture
 import misdetect as md
 from misdetect.cli import VERBS
 from misdetect.said.errors import BadGate
-from misdetect.studies.contract import KINDS
+from misdetect.studies.kinds import names
 
-GATED = sorted({*VERBS} & {*KINDS, "checkup", "compare", "show"})
+GATED = sorted({*VERBS} & {*names(), "checkup", "compare", "show"})
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 import misdetect as md
 from misdetect.data.export import export_coco
-from misdetect.studies.detect import coco_results, write_results
+from misdetect.studies.coco_results import coco_results, write_results
 
 KEYS = {
     "with_localisation", "without_localisation", "best_threshold", "by_part", "missing_recall_curve", "f_vv_curve",

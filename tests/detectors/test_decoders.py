@@ -5,14 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from misdetect.detectors.onnx.decoders import (
-    BoxesAndScores,
-    ClassChannels,
-    GraphWithNms,
-    Objectness,
-    Queries,
-    UserDecoder,
-)
+from misdetect.detectors.onnx.decoders import BoxesAndScores, ClassChannels, Objectness, Queries, UserDecoder
+from misdetect.detectors.onnx.suppressed import GraphWithNms
 from misdetect.detectors.outputs import Frame
 from misdetect.said.errors import BadSpec, DetectorFailed
 

@@ -21,7 +21,7 @@ from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # no
 from misdetect.engine.store import Run  # noqa: E402
 from misdetect.nouns.protocols import level  # noqa: E402
 from misdetect.said.errors import BadSpec, BadWeights, RunMismatch  # noqa: E402
-from misdetect.studies.harden.zoo import change_of  # noqa: E402
+from misdetect.suites.harden.zoo import change_of  # noqa: E402
 from misdetect.training.images import training_images  # noqa: E402
 from misdetect.training.measure import measure  # noqa: E402
 from misdetect.training.recipe import Recipe  # noqa: E402

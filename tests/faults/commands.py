@@ -161,7 +161,7 @@ def _small_training(out: Path) -> None:
 
 def _always_as_fast(out: Path) -> None:
     """A detector that takes as long each time: how much a checkup asks follows from that, and is compared."""
-    import_module("misdetect.api.checkup")._seconds = lambda model, data: 0.02
+    import_module("misdetect.suites.checkup")._seconds = lambda model, data: 0.02
 
 
 def _many_parts(out: Path) -> None:

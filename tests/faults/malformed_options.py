@@ -25,17 +25,17 @@ from misdetect.nouns.settings import Setting, settings_of
 
 
 def _settings() -> dict[str, Any]:
-    from misdetect.api.checkup import CheckupSettings
     from misdetect.pools.settings import PoolSettings
     from misdetect.studies.attack.settings import AttackSettings
     from misdetect.studies.confusion.settings import ConfusionSettings
-    from misdetect.studies.detect import DetectSettings
+    from misdetect.studies.detect.study import DetectSettings
     from misdetect.studies.doctor.settings import DoctorSettings
     from misdetect.studies.explain.settings import ExplainSettings
     from misdetect.studies.fuzz.settings import FuzzSettings
     from misdetect.studies.scan.settings import ScanSettings
     from misdetect.studies.score.settings import ScoreSettings
     from misdetect.studies.verify.settings import VerifySettings
+    from misdetect.suites.checkup.settings import CheckupSettings
 
     return {
         "checkup": CheckupSettings,

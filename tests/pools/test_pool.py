@@ -25,8 +25,8 @@ from misdetect.nouns.masks import Masks
 from misdetect.nouns.picture import digest
 from misdetect.pools import files as pool_files
 from misdetect.pools import pool as pool_module
-from misdetect.pools.pool import Pool, Refinement, build_pool, load_pool, write_pool
-from misdetect.pools.refine import Outline, second_piece, solidity
+from misdetect.pools.pool import Pool, build_pool, load_pool, write_pool
+from misdetect.pools.refine import Outline, Refinement, second_piece, solidity
 from misdetect.pools.sheet import sheet
 from misdetect.said.errors import BadData, BadImage, BadSpec, DetectorFailed, LevelTooLow
 from misdetect.studies.segment import segmented_pool

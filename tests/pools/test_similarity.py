@@ -17,7 +17,8 @@ from misdetect.data.cutouts import Cutout
 from misdetect.data.dataset import Sample
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.picture import digest
-from misdetect.pools.pool import Pool, Refinement, build_pool
+from misdetect.pools.pool import Pool, build_pool
+from misdetect.pools.refine import Refinement
 from misdetect.pools.similarity import Similarity, average_hash, cosine_distances, crops, hash_distances, opaque
 from misdetect.said.errors import BadSpec, DetectorFailed
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chart_parts import bar_heights, bar_lengths, intervals, points, words
 
-from misdetect.report import charts
+from misdetect.drawing import charts
 
 
 def test_bars_have_their_names_percentages_and_lengths():

@@ -7,26 +7,26 @@ from written_runs import write
 
 from misdetect.report.checkups import CHECKUP, PLAN, is_checkup, read_checkup, write_checkup
 from misdetect.said.errors import BadData
-from misdetect.studies.contract import KINDS
+from misdetect.studies.kinds import names
 
 FOUND = {
     "detector": {"spec": "zoo:x"}, "data": {"spec": "rooms:val", "names": ["cup"]}, "skipped": [], "settings": {"b": 1},
-    "findings": [{"study": "scan"}], "studies": {name: {"done": 3} for name in sorted(KINDS)}, "timing": 5,
+    "findings": [{"study": "scan"}], "studies": {name: {"done": 3} for name in sorted(names())}, "timing": 5,
 }  # fmt: skip
 
 
 def test_what_was_written_is_read_again_where_it_is_now_without_what_differs_between_sittings(tmp_path):
-    found = FOUND | {"studies": {name: {"done": 3, "engine": {"cached": 7}, "out": "gone"} for name in sorted(KINDS)}}
+    found = FOUND | {"studies": {name: {"done": 3, "engine": {"cached": 7}, "out": "gone"} for name in sorted(names())}}
     write_checkup(tmp_path, found)
     text = (tmp_path / CHECKUP).read_text()
     document = read_checkup(tmp_path)
     assert document == {key: value for key, value in FOUND.items() if key != "timing"} | {
-        "studies": {name: {"done": 3, "out": str(tmp_path / name)} for name in KINDS},
+        "studies": {name: {"done": 3, "out": str(tmp_path / name)} for name in names()},
         "report": str(tmp_path / "report.html"), "out": str(tmp_path),
     }  # fmt: skip
     order = list(document["studies"])
     assert order[:4] == ["doctor", "detect", "score", "explain"], "as they are run"
-    assert sorted(order) == sorted(KINDS)
+    assert sorted(order) == sorted(names())
     write_checkup(tmp_path, dict(reversed(found.items())))
     assert (tmp_path / CHECKUP).read_text() == text, "whatever the order in which it is told"
     assert text.endswith("}\n")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from misdetect.report import checkup_comparison, comparison
-from misdetect.report.checkup_comparison import told_changes
 from misdetect.report.compared_page import draw_comparison
+from misdetect.studies.told import told_changes
 
 
 def change(first, second, ends=None, *, certain=False):

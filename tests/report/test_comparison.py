@@ -8,15 +8,7 @@ import pytest
 from explain_runs import write
 
 from misdetect.engine.store import Run
-from misdetect.report.comparison import (
-    CompareSettings,
-    check_folder,
-    compare,
-    endings,
-    flat,
-    open_all,
-    settings_of,
-)
+from misdetect.report.comparison import CompareSettings, check_folder, compare, endings, flat, open_all, settings_of
 from misdetect.said.errors import BadData, BadSpec
 
 

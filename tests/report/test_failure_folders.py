@@ -9,12 +9,12 @@ import pytest
 from written_runs import NAMES, written
 
 from misdetect.data.memory import from_pairs
+from misdetect.drawing.figures import colour
 from misdetect.nouns.boxes import SIDES
 from misdetect.report import failure_folders
 from misdetect.report.failure_folders import write_folders
-from misdetect.report.figures import colour
-from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import SCHEMA
+from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.notes import Note, failure_key
 
 SIDE, FACTOR, BOX = 96, 3, (20, 30, 60, 50)

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from misdetect.report import figures
+from misdetect.drawing import figures
 
 
 def grey(height, width, shade=100):

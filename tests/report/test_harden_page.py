@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from misdetect.report import charts, harden
+from misdetect.drawing import charts
+from misdetect.suites.harden import page as harden
 
 FATES = ("fixed", "still", "broken")
 

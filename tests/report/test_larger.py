@@ -12,10 +12,10 @@ from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste, resized
 from misdetect.compose.texture import texture
 from misdetect.data.cutouts import cut
+from misdetect.drawing import figures
+from misdetect.drawing.larger import larger, shown
 from misdetect.nouns.boxes import iou
 from misdetect.nouns.detections import Truth
-from misdetect.report import figures
-from misdetect.report.larger import larger, shown
 
 ROOMS, TIMES = "rooms:val,count=9", 3
 

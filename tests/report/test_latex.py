@@ -2,8 +2,9 @@
 
 import pytest
 
-from misdetect.report.latex import TABLES, latex
+from misdetect.report.latex import latex
 from misdetect.said.errors import BadData
+from misdetect.studies.kinds import kind_of
 
 WHO = {"detector": "zoo:x", "data": "rooms:val"}
 NAME = "zoo:x on rooms:val"
@@ -11,7 +12,7 @@ NAME = "zoo:x on rooms:val"
 
 def rows(study, *documents):
     """The head and the rows of each table, as cells."""
-    return [[list(table.head), *map(list, table.rows)] for table in TABLES[study](documents)]
+    return [[list(table.head), *map(list, table.rows)] for table in kind_of(study).tables(documents)]
 
 
 def test_transplants_have_a_table_for_each_kind_of_position_with_the_control_below():

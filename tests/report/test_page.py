@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import misdetect as md
+from misdetect.drawing.inline import json_block, policy, script, style
 from misdetect.report.album import LONGEST, Album
-from misdetect.report.inline import json_block, policy, script, style
 from misdetect.report.page import top_findings
 
 CLEAN, EDITED = ("score", "explain", "confusion"), ("scan", "fuzz", "attack")
@@ -265,7 +265,7 @@ def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeyp
 
     from misdetect.report import embedded
     from misdetect.report import page as pages
-    from misdetect.report.checkup import checkup_page
+    from misdetect.suites.checkup.page import checkup_page
 
     monkeypatch.setattr(pages, "PICTURES", 60_000)
     monkeypatch.setattr(embedded, "MOST", 400)

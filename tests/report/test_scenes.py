@@ -12,22 +12,16 @@ from misdetect.data.memory import from_pairs
 from misdetect.nouns.boxes import SIDES
 from misdetect.report import scenes
 from misdetect.report.album import Album
-from misdetect.report.scenes import (
-    AttackStage,
-    FuzzStage,
-    ScanStage,
-    detections,
-    draw_scenes,
-    image_records,
-    stages,
-    take_photos,
-)
+from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.said.errors import BadImage
+from misdetect.studies.attack.evidence import AttackStage
 from misdetect.studies.attack.rows import SCHEMA as ATTACK
 from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.fuzz.evidence import FuzzStage
 from misdetect.studies.fuzz.rows import SCHEMA as FUZZ
 from misdetect.studies.fuzz.settings import FuzzSettings
+from misdetect.studies.scan.evidence import ScanStage
 
 
 def thing(label, box, score=0.5, **more):

@@ -5,8 +5,10 @@ import pytest
 from chart_parts import bar_heights, bar_lengths, intervals, points, words
 from matplotlib.colors import to_rgba
 
+from misdetect.drawing import charts
 from misdetect.nouns.picture import Raw
-from misdetect.report import attack_figures, charts, verify_figures
+from misdetect.studies.attack import plots as attack_figures
+from misdetect.studies.verify import plots as verify_figures
 
 
 def attacked():

@@ -13,15 +13,20 @@ from written_runs import written
 import misdetect as md
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.memory import from_pairs
+from misdetect.drawing import figures
+from misdetect.drawing.larger import LEAST
 from misdetect.engine.store import Run
+from misdetect.metrics.confusion import confusion
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.nouns.picture import Raw
-from misdetect.report import attack, confusion, explain, figures, fuzz, verify
-from misdetect.report.larger import LEAST
 from misdetect.said.errors import BadImage
+from misdetect.studies.attack import figures as attack
 from misdetect.studies.attack.rows import SCHEMA, png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.explain import figures as explain
+from misdetect.studies.fuzz import figures as fuzz
 from misdetect.studies.fuzz.rows import Classes
+from misdetect.studies.verify import figures as verify
 
 TOP, GAP = 22, 6
 """Pixels of a line of text, and between pictures."""

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from misdetect.report import views
+from misdetect.drawing import values
+from misdetect.drawing.values import miss_rates
 from misdetect.report.embedded import counted
-from misdetect.report.views import charts_of, miss_rates
+from misdetect.report.views import charts_of
+from misdetect.studies.scan import charts as scan_charts
+from misdetect.studies.score import charts as score_charts
 
 WHO = {"detector": "zoo:x", "data": "rooms:val"}
 
@@ -70,13 +73,13 @@ def test_curves_count_right_and_wrong_detections_of_each_score_or_more():
     assert charts("score", scored()[0], [row("score", "extra", score=0.5)]) == []
 
 
-@pytest.mark.parametrize("count", [views.POINTS, views.POINTS + 1, 1000])
+@pytest.mark.parametrize("count", [score_charts.POINTS, score_charts.POINTS + 1, 1000])
 def test_a_curve_has_so_many_points_spread_evenly_with_both_ends(count):
     document, _ = scored()
     rows = [row("score", "missed", label="bowl")]
     rows += [row("score", "found" if i % 3 else "extra", score=i / count) for i in range(count)]
     shown = charts("score", document, rows)[0]["series"][0]
-    assert len(shown["scores"]) == views.POINTS
+    assert len(shown["scores"]) == score_charts.POINTS
     assert (shown["scores"][0], shown["scores"][-1]) == (pytest.approx(1 - 1 / count, abs=1e-4), 0)
     gaps = -np.diff(shown["scores"]) * count
     assert gaps.min() > 0
@@ -128,7 +131,7 @@ def test_rates_of_misses_have_intervals_over_images():
 
 
 def test_many_images_are_drawn_in_groups_and_no_miss_is_lost(monkeypatch):
-    monkeypatch.setattr(views, "_DRAWN", 4)
+    monkeypatch.setattr(values, "_DRAWN", 4)
     rows = [row("score", "missed" if image < 3 else "found", image=f"i{image:02d}") for image in range(12)]
     count, lost, _, (low, high) = miss_rates(counted(rows, "score"), "size", ("small",))["small"]
     assert (count, lost) == (12, 3)
@@ -223,7 +226,7 @@ def test_a_map_has_the_positions_of_the_worst_pairs_with_what_was_put_there(monk
             (3, "object"): [{"x": 5, "y": 6, "score": 1.0}], (3, "null"): [{"x": 5, "y": 6, "score": 0.5}]}  # fmt: skip
     run = SimpleNamespace(query=lambda _, asked: SimpleNamespace(to_pylist=lambda: rows[tuple(asked)]))
     pair = SimpleNamespace(cutout=SimpleNamespace(label="cup", size=(20, 30)), background=SimpleNamespace(id="i4"))
-    monkeypatch.setattr(views, "rebuild", lambda run, data: SimpleNamespace(open_pair=lambda number: pair))
+    monkeypatch.setattr(scan_charts, "rebuild", lambda run, data: SimpleNamespace(open_pair=lambda number: pair))
     pairs = [{"pair": 3, "detections": 2, "affected": {"0.5": 10.0, "0.9": 5.0}},
              {"pair": 5, "detections": 0, "affected": {"0.5": 99.0}}, {"pair": 6, "detections": 1, "affected": None},
              {"pair": 7, "detections": 1, "affected": {"0.5": 9.0, "0.9": 7.0}}]  # fmt: skip
@@ -296,4 +299,4 @@ def test_parts_are_counted_as_present_lost_and_hallucinated():
 
 def test_a_study_without_charts_and_a_detector_without_a_name():
     assert charts("detect", {}, []) == []
-    assert views.about({"detector": None, "data": "d"}, text="t") == "a detector on d; t"
+    assert values.about({"detector": None, "data": "d"}, text="t") == "a detector on d; t"

@@ -10,8 +10,8 @@ from misdetect.engine.identity import identity
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
-from misdetect.studies.explain import ExplainSettings
 from misdetect.studies.explain.rows import SCHEMA
+from misdetect.studies.explain.settings import ExplainSettings
 
 NAMES = ("cup", "bowl")
 

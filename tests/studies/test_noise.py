@@ -15,7 +15,7 @@ from misdetect.data.opened import Opened
 from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.pools.pool import load_pool
-from misdetect.studies.detect import DetectStudy
+from misdetect.studies.detect.study import DetectStudy
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.explain.study import ExplainStudy
 from misdetect.studies.fuzz.settings import FuzzSettings

@@ -18,7 +18,7 @@ from misdetect.nouns.detections import Detections
 from misdetect.nouns.labels import Joined, joining
 from misdetect.nouns.open_names import OpenNames, is_word, names_in
 from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow
-from misdetect.studies.detect import coco_results
+from misdetect.studies.coco_results import coco_results
 from misdetect.studies.replay import replay
 
 SPEC = f"python:{Path(__file__).with_name('open_reader.py')}:Reader"

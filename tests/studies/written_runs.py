@@ -11,8 +11,8 @@ from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.settings import Settings
-from misdetect.studies.scan import ScanSettings
 from misdetect.studies.scan.rows import SCHEMA
+from misdetect.studies.scan.settings import ScanSettings
 
 NAMES = ("cup", "bowl", "bed", "vase", "lamp")
 

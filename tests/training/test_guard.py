@@ -11,7 +11,7 @@ from training_toys import Colourist, same, squares, weights  # noqa: E402
 
 from misdetect.engine.store import Run  # noqa: E402
 from misdetect.said.errors import BadSpec  # noqa: E402
-from misdetect.studies.contract import document_of  # noqa: E402
+from misdetect.studies.documents import document_of  # noqa: E402
 from misdetect.training.curve import pairs  # noqa: E402
 from misdetect.training.guard import Judgement, Watchdog  # noqa: E402
 from misdetect.training.loop import Training  # noqa: E402

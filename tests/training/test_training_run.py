@@ -17,7 +17,8 @@ from training_toys import Colourist, Counted, Darker, squares  # noqa: E402
 import misdetect as md  # noqa: E402
 from misdetect.engine.store import Run  # noqa: E402
 from misdetect.said.errors import BadSpec, RunBusy  # noqa: E402
-from misdetect.studies.contract import keep_document, kind_of  # noqa: E402
+from misdetect.studies.documents import keep_document  # noqa: E402
+from misdetect.studies.kinds import kind_of  # noqa: E402
 from misdetect.studies.replay import replay  # noqa: E402
 from misdetect.training.curve import ends  # noqa: E402
 from misdetect.training.loop import Training  # noqa: E402

@@ -16,10 +16,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import misdetect as md
+from misdetect.drawing import charts
 from misdetect.kept.files import write_atomically
 from misdetect.metrics.mechanisms import MECHANISMS
-from misdetect.report import attack_figures, charts, explain_figures, verify_figures
+from misdetect.studies.attack import plots as attack_figures
+from misdetect.studies.explain import plots as explain_figures
 from misdetect.studies.explain.rows import TIDE_TYPES
+from misdetect.studies.verify import plots as verify_figures
 from papers.catalogue import ROOT, Catalogue, Paper
 from papers.runs import Places
 from papers.tables import failures, known, retraining, verification

@@ -8,39 +8,37 @@ number itself.
 
 import shutil
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from misdetect.api.ledger import make_ledger
 from misdetect.api.run import Run
-from misdetect.api.score import score
-from misdetect.api.studies import DataLike, DetectorLike, detect, fuzz, scan, verify
+from misdetect.api.studies import DataLike, DetectorLike, study
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.nouns.protocols import Detector
+from misdetect.said.errors import BadSpec
 from misdetect.said.gates import check
 from misdetect.said.printable import printable
-from misdetect.studies.contract import kind_of
+from misdetect.studies.contract import Claim, Kind
+from misdetect.studies.kinds import kind_of, kinds
 
 Out: TypeAlias = Path | str | None
-QUERIES = 200
-"""Questions of a campaign that is given no budget."""
 _SHOWN = 5
 _LOOKED = 50
-"""Samples in which annotations and states are looked for."""
-_BY_OBJECT = "NOT control AND attributable AND harm IN ('harmful', 'unknown')"
-_HALLUCINATED = {"verify": "condition = 'clean' AND outcome = 'extra'", "fuzz": f"{_BY_OBJECT} AND outcome = 'extra'"}
+"""Samples in which annotations are looked for."""
+_BUDGETS = ("queries", "usd", "minutes")
 
 
 def assert_stable(
     detector: DetectorLike,
     data: DataLike,
     *,
-    by: Literal["fuzz", "scan"] = "fuzz",
+    by: str | None = None,
     most: float = 0.0,
     certain: bool = True,
     out: Out = None,
@@ -48,24 +46,13 @@ def assert_stable(
 ) -> Run:
     """Objects that are put into a picture change nothing else that is detected there.
 
-    ``by`` fuzz: ``most`` distinct failures per 1,000 questions that inserted objects cause and that do harm (of data
-    without annotations: all that they cause); 200 questions unless ``settings`` have another budget. ``by`` scan:
-    ``most`` percent of positions at which a transplanted object does harm, beyond its null control. ``settings`` are
-    those of the study, ``out`` its run directory. Returns the run.
+    ``by`` fuzz (the default): ``most`` distinct failures per 1,000 questions that inserted objects cause and that do
+    harm (of data without annotations: all that they cause); 200 questions unless ``settings`` have another budget.
+    ``by`` scan: ``most`` percent of positions at which a transplanted object does harm, beyond its null control.
+    ``settings`` are those of the study, ``out`` its run directory. Returns the run.
     """
     __tracebackhide__ = True
-    model, opened = _loaded(detector, data)
-    if by == "fuzz":
-        settings = _with_budget(settings)
-        name = "harmful_per_1000" if _annotated(opened) else "attributable_per_1000"
-        key, low = name, f"intervals.{name}[0]"
-    else:
-        key, low = "harm.difference", "harm.intervals.difference[0]"
-    study: Callable[..., Run] = fuzz if by == "fuzz" else scan
-    with _kept(out) as place:
-        run = study(model, opened, out=place, **settings)
-        _hold(run, f"{low if certain else key} > {most!r}", key, most, "is not stable", _BY_OBJECT)
-    return _passed(run, out)
+    return _asserted("stable", "is not stable", detector, data, by, most, certain, out, settings)
 
 
 def assert_no_hallucination(
@@ -84,18 +71,40 @@ def assert_no_hallucination(
     is no interval of these. ``settings`` are those of the study, ``out`` its run directory. Returns the run.
     """
     __tracebackhide__ = True
+    return _asserted("no_hallucination", "hallucinates", detector, data, None, most, certain, out, settings)
+
+
+def _asserted(
+    name: str,
+    fails: str,
+    detector: DetectorLike,
+    data: DataLike,
+    by: str | None,
+    most: float,
+    certain: bool,
+    out: Out,
+    settings: dict[str, Any],
+) -> Run:
+    """Run the first study that claims ``name`` and fits the data, or that of the name ``by``, and hold it to that."""
+    __tracebackhide__ = True
     model, opened = _loaded(detector, data)
-    study: Callable[..., Run]
-    if _any(opened, lambda truth: truth.states is not None):
-        study, key = verify, "with_localisation.missing_recall"
-        gate = "with_localisation.intervals.missing_recall[0]" if certain else key
-    else:
-        study, settings = fuzz, _with_budget(settings)
-        key = gate = "effects['new hallucination']" if _annotated(opened) else "attributable_by_type.extra"
+    kind, claim = _claim(name, opened, by)
+    key, low = claim.unknown if claim.unknown is not None and not _annotated(opened) else (claim.key, claim.end)
+    if not any(settings.get(budget) is not None for budget in _BUDGETS):
+        settings = {**claim.settings, **settings}
     with _kept(out) as place:
-        run = study(model, opened, out=place, **settings)
-        _hold(run, f"{gate} > {most!r}", key, most, "hallucinates", _HALLUCINATED[run.study])
+        run = study(kind.name)(model, opened, out=place, **settings)
+        _hold(run, f"{low if certain else key} > {most!r}", key, most, fails, claim.rows)
     return _passed(run, out)
+
+
+def _claim(name: str, data: Dataset, by: str | None) -> tuple[Kind, Claim]:
+    """The study that holds ``name`` of a detector, and how."""
+    found = [(kind, each) for kind in kinds() if (each := (kind.claims or {}).get(name)) is not None]
+    if by is not None and by not in (names := [kind.name for kind, _ in found]):
+        raise BadSpec(f"by should be {' or '.join(names)}. Got {by!r}.")
+    fitting = [(kind, each) for kind, each in found if (each.fits(data) if by is None else kind.name == by)]
+    return min(fitting, key=lambda pair: pair[1].rank)
 
 
 def assert_score(
@@ -113,8 +122,8 @@ def assert_score(
     __tracebackhide__ = True
     model, opened = _loaded(detector, data)
     with _kept(out) as place:
-        found = detect(model, opened, limit=limit, workers=workers, cache=cache)
-        run = score(found, found.data, out=place)
+        found = study("detect")(model, opened, limit=limit, workers=workers, cache=cache)
+        run = study("score")(found, found.data, out=place)
         said = [verdict for name, value in least.items() for verdict in check(run.document, f"ap.{name} < {value!r}")]
         if failed := [verdict for verdict in said if verdict.failed]:
             wanted = ", ".join(
@@ -134,17 +143,8 @@ def _loaded(detector: DetectorLike, data: DataLike) -> tuple[Detector, Dataset]:
     return model, load_data(data, model.names)
 
 
-def _with_budget(settings: dict[str, Any]) -> dict[str, Any]:
-    limited = any(settings.get(name) is not None for name in ("queries", "usd", "minutes"))
-    return settings if limited else {**settings, "queries": QUERIES}
-
-
 def _annotated(data: Dataset) -> bool:
-    return _any(data, len)
-
-
-def _any(data: Dataset, of: Callable[[Any], Any]) -> bool:
-    return any(of(data[i].truth) for i in range(min(len(data), _LOOKED)))
+    return any(len(data[i].truth) for i in range(min(len(data), _LOOKED)))
 
 
 @contextmanager

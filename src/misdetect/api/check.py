@@ -1,15 +1,20 @@
 """``check``: whether the numbers of a run are beyond a limit, as ``--fail-if`` asks on the command line."""
 
 from collections.abc import Iterable
+from typing import Any, Protocol
 
-from misdetect.api.checkup import Checkup
-from misdetect.api.compare import Comparison
-from misdetect.api.run import Run
 from misdetect.said import gates
 from misdetect.studies.contract import Document
 
 
-def check(found: Run | Checkup | Comparison | Document, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
+class Documented(Protocol):
+    """A run, a checkup, a comparison."""
+
+    @property
+    def document(self) -> Any: ...
+
+
+def check(found: Documented | Document, fail_if: str | Iterable[str]) -> list[gates.Verdict]:
     """Judge ``found`` (what a function of misdetect returned, or its document) by the gates ``fail_if``: one
     ``Verdict`` each, which has ``failed``, ``value``, and ``says`` it in a sentence.
 

@@ -3,21 +3,30 @@
 import html
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from misdetect import report
-from misdetect.api.checkup import Checkup
 from misdetect.api.run import Run
 from misdetect.kept.mirror import local_path
 from misdetect.report import checkup_comparison
-from misdetect.report.checkup_comparison import STUDY, told_changes
+from misdetect.report.checkup_comparison import STUDY
 from misdetect.report.comparison import CompareSettings
 from misdetect.said import gates
 from misdetect.studies.contract import Document
+from misdetect.studies.told import told_changes
 
-RunLike = Run | Checkup | Path | str
-"""A run or a checkup, its directory, or a document that a verb printed with ``--json``."""
 _DEFAULT = CompareSettings()
+
+
+class Placed(Protocol):
+    """A checkup: something in a folder of its own."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+RunLike = Run | Placed | Path | str
+"""A run or a checkup, its directory, or a document that a verb printed with ``--json``."""
 
 
 class Comparison:
@@ -94,5 +103,5 @@ def compare(
     ``confidence`` is that of the intervals, ``seed`` that of the images drawn again for them. Neither detector nor data
     is needed.
     """
-    paths = [each.path if isinstance(each, Run | Checkup) else local_path(each) for each in (run, other, *more)]
+    paths = [local_path(each) if isinstance(each, Path | str) else each.path for each in (run, other, *more)]
     return Comparison(checkup_comparison.compare(paths, CompareSettings(confidence=confidence, seed=seed)))

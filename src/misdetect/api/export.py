@@ -3,7 +3,7 @@ the papers' tables as LaTeX, a folder per failure for a bug report, a page for a
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from misdetect.api.run import Run, open_run
 from misdetect.data.export import check_new_folder, export_coco, export_labels
@@ -12,10 +12,9 @@ from misdetect.nouns.boxes import SIDES
 from misdetect.report.failure_folders import write_folders
 from misdetect.report.latex import latex
 from misdetect.said.errors import BadData, BadSpec
-from misdetect.studies.attack.adversarial import adversarial_images, first_loss
-from misdetect.studies.contract import Document
+from misdetect.studies.contract import Document, Hidden, Inserted
 from misdetect.studies.failures import Failure, failures
-from misdetect.studies.fuzz.failing import FailingImages, Hidden, Inserted, Which, check_study
+from misdetect.studies.kinds import kind_of, kinds
 from misdetect.studies.notes import read_notes, with_note
 
 Form = Literal["images", "coco", "folders", "latex", "page"]
@@ -65,23 +64,15 @@ def export(
 
 def _images(opened: Run, out: Path, which: str | None, inserted: Inserted, hidden: Hidden) -> Document:
     about = {"run": opened.address, "out": str(out), "to": "images", "inserted": inserted, "hidden": hidden}
-    if opened.study == "attack":
-        which = which or first_loss(opened.directory)
-        counts = export_coco(adversarial_images(opened.directory, opened.data, which), out)
-        return {**about, "hidden_annotations": 0, "which": which, **counts}
-    check_study(opened.directory)
-    images = FailingImages(opened.directory, opened.data, _which(which), inserted, hidden)
-    found = images.dataset()
-    counts = export_coco(found, out, about=images.about)
-    unseen = sum(len(images.about(i)["hidden"]) for i in range(len(found)))
-    return {**about, "hidden_annotations": unseen, "which": _which(which), **counts}
-
-
-def _which(named: str | None) -> Which:
-    for known in get_args(Which):
-        if known == (named or "attributable"):
-            return cast("Which", known)
-    raise BadSpec(f"which should be {' or '.join(get_args(Which))} for a run of fuzz. Got {named!r}.")
+    images = kind_of(opened.study).images
+    if images is None:
+        able = " or ".join(kind.name for kind in kinds() if kind.has("images"))
+        raise BadData(f"{opened.address} is a run of {opened.study!r}; this needs one of {able}.")
+    made = images(opened.directory, opened.data, which, inserted, hidden)
+    found = made.dataset()
+    counts = export_coco(found, out, about=made.about)
+    unseen = sum(len(made.about(i).get("hidden", ())) for i in range(len(found)))
+    return {**about, "hidden_annotations": unseen, "which": made.which, **counts}
 
 
 def _failures(opened: Run, out: Path, to: Form, most: int | None) -> Document:

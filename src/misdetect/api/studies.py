@@ -1,12 +1,13 @@
 """The studies as functions: ``explain(detector, data, loc=0.5, out="RUN")``.
 
-Each takes a detector (a spec, an object, a torch module, a function), data (a spec, a ``Dataset``, pairs of image and
-truth), and the settings of its study as keywords. Their signatures are those of the settings classes, so there is one
-definition of every setting, and editors and type checkers know it.
+Each is made from its kind: a detector (a spec, an object, a torch module, a function), data (a spec, a ``Dataset``,
+pairs of image and truth), and the settings of the study as keywords. Their signatures are those of the settings
+classes, so there is one definition of every setting.
 """
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -14,20 +15,15 @@ from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
 from misdetect.nouns.settings import settings_of
 from misdetect.said.errors import MisdetectError
-from misdetect.studies.attack.settings import AttackSettings
-from misdetect.studies.confusion.settings import ConfusionSettings
-from misdetect.studies.confusion.stored import StoredDetector
-from misdetect.studies.contract import Running, budget_file, keep_document, kind_of, run_kind
-from misdetect.studies.detect import DetectSettings
-from misdetect.studies.doctor.settings import DoctorSettings
-from misdetect.studies.explain.settings import ExplainSettings
-from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.scan.settings import ScanSettings
-from misdetect.studies.verify.settings import VerifySettings
+from misdetect.studies.contract import Kind
+from misdetect.studies.documents import keep_document
+from misdetect.studies.kinds import kind_of
+from misdetect.studies.running import Running, budget_file, run_kind
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -37,28 +33,19 @@ DetectorLike = str | object
 """A spec, an object with ``names`` and ``detect``, a torch module with ``names``, or a function with ``names``."""
 DataLike = str | Dataset | Iterable[tuple[Any, Any]]
 """A spec, a ``Dataset``, or pairs of image and truth."""
+StudyFunction = Callable[..., Run]
 
 
-def study(
-    settings: Callable[P, Running], name: str, *, stored: bool = False
-) -> Callable[Concatenate[DetectorLike, DataLike, P], Run]:
-    """The function of study ``name``: a detector, data, and the fields of ``settings`` as keywords. What is ``stored``
-    may stand for a detector where the study only looks at answers."""
+@cache
+def study(name: str) -> StudyFunction:
+    """The function of the study ``name``: its two subjects (most have a detector and data), and the fields of its
+    settings as keywords."""
+    kind = kind_of(name)
 
-    def run(detector: DetectorLike, data: DataLike, how: Running) -> Run:
-        return run_settings(name, _stored(detector, data) if stored else detector, data, how)
+    def run(first: DetectorLike, second: DataLike, how: Any) -> Run:
+        return run_settings(name, first, second, how)
 
-    return with_keywords(run, settings, name)
-
-
-def _stored(detector: DetectorLike, data: DataLike) -> DetectorLike:
-    """Stored predictions of ``data``, or a run of ``detect`` on it, as a detector; any other detector as it is."""
-    given = detector.directory if isinstance(detector, Run) else detector
-    is_run = isinstance(given, Directory) or (isinstance(given, str | Path) and (Path(given) / RUN_JSON).is_file())
-    if is_run or str(given).startswith("predictions:"):
-        assert isinstance(given, Directory | str | Path)
-        return StoredDetector(given, load_data(data))
-    return detector
+    return keywords_for_last(run, kind.settings, name, [each.name for each in kind.subjects])
 
 
 def with_keywords(
@@ -69,10 +56,14 @@ def with_keywords(
     return cast("Callable[Concatenate[Subject, DataLike, P], Result]", keywords_for_last(run, settings, name))
 
 
-def keywords_for_last(run: Callable[..., Any], settings: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``with_keywords`` of a function of any parameters before its settings."""
+def keywords_for_last(
+    run: Callable[..., Any], settings: Callable[..., Any], name: str, called_: Iterable[str] | None = None
+) -> Callable[..., Any]:
+    """``with_keywords`` of a function of any parameters before its settings, which may be ``called_`` otherwise."""
     assert isinstance(settings, type)
     *own, _ = inspect.signature(run).parameters.values()
+    if called_ is not None:
+        own = [each.replace(name=other) for each, other in zip(own, called_, strict=True)]
     signature = inspect.Signature([*own, *inspect.signature(settings).parameters.values()])
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -91,19 +82,35 @@ def _doc(settings: type[Any]) -> str:
     return "\n".join([inspect.getdoc(settings) or "", "", *lines])
 
 
-def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Running) -> Run:
-    """Run study ``name`` as ``settings`` say, and keep its document beside the rows."""
-    kind, place = kind_of(name), Place(settings.out)
-    if kind.stored is not None and isinstance(detector, str) and detector.startswith("predictions:"):
-        stored = load_data(data)
-        source: str | Dataset = stored
-        model, settings = kind.stored(detector, stored, settings)
+def run_settings(name: str, detector: DetectorLike, data: DataLike, settings: Any) -> Run:
+    """Run study ``name`` as ``settings`` say, and keep its document beside the rows. What is stored (predictions, a run
+    of detect) may stand for a detector where the study only looks at answers."""
+    kind = kind_of(name)
+    given = detector.directory if isinstance(detector, Run) else detector
+    if kind.run is not None:
+        place = Place(settings.out)
+        directory, found = kind.run(given, load_data(data), settings, place.path)
+        return Run(directory, data=found, document=keep_document(directory), place=place)
+    return _run_asking(kind, given, data, settings)
+
+
+def _run_asking(kind: Kind, given: DetectorLike, data: DataLike, settings: Running) -> Run:
+    place = Place(settings.out)
+    if kind.stored is not None and _is_stored(given):
+        model, settings = kind.stored(given, load_data(data), settings)
     else:
-        known, counted = known_names(detector, settings.out), budget_file(place.path)
-        model = load_detector(detector, known, counted=counted, limited=settings.limited)
-        source = data if isinstance(data, str) else load_data(data, model.names)
+        known, counted = known_names(given, settings.out), budget_file(place.path)
+        model = load_detector(given, known, counted=counted, limited=settings.limited)
+    source = data if isinstance(data, str) else load_data(data, model.names)
     made, outcome = run_kind(kind, model, source, settings, place.path)
     return Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run), place=place)
+
+
+def _is_stored(given: DetectorLike) -> bool:
+    """Whether that is a run of detect, or stored predictions."""
+    if isinstance(given, Directory) or (isinstance(given, str | Path) and (Path(given) / RUN_JSON).is_file()):
+        return True
+    return isinstance(given, str | Path) and is_stored(str(given))
 
 
 def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
@@ -114,13 +121,3 @@ def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ..
     except (MisdetectError, OSError, LookupError, TypeError):  # no run yet, or none that can be read: said later
         return None
     return tuple(known["names"]) if known and known["spec"] == detector else None
-
-
-attack = study(AttackSettings, "attack")
-confusion = study(ConfusionSettings, "confusion", stored=True)
-detect = study(DetectSettings, "detect")
-doctor = study(DoctorSettings, "doctor")
-explain = study(ExplainSettings, "explain")
-fuzz = study(FuzzSettings, "fuzz")
-scan = study(ScanSettings, "scan")
-verify = study(VerifySettings, "verify")

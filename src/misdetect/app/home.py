@@ -11,11 +11,14 @@ from misdetect.app.pictures import Pictures
 from misdetect.app.shelf import Shelf, Shelved
 from misdetect.app.store import Edition
 from misdetect.data.dataset import Dataset
+from misdetect.drawing.values import Chart
 from misdetect.report.findings import findings
-from misdetect.report.page import TITLES, chart_places, named_charts, paragraphs, section, settings_table, top_findings
-from misdetect.report.views import Chart, charts_of
+from misdetect.report.page import chart_places, named_charts, paragraphs, section, settings_table, top_findings
+from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
-from misdetect.studies.contract import Document, data_of, kind_of, read_document
+from misdetect.studies.contract import Document
+from misdetect.studies.documents import data_of, read_document
+from misdetect.studies.kinds import kind_of
 
 
 class Home:
@@ -163,7 +166,7 @@ class Home:
         return section("failures", "Failures, one by one", content)
 
     def _section(self, each: Shelved) -> str:
-        title = TITLES.get(each.study, each.study)
+        title = kind_of(each.study).title
         charts = chart_places(named_charts(f"run{each.number}", self._charts[each.number]))
         found = paragraphs(self._sentences(each)) + (f'<div class="charts">{charts}</div>' if charts else "")
         if each.number in self._documents:

@@ -13,7 +13,7 @@ from misdetect.engine import start_run
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.said.errors import BadData
-from misdetect.studies.contract import keep_document
+from misdetect.studies.documents import keep_document
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, Insertion
 from misdetect.studies.fuzz.study import FuzzStudy
 

@@ -16,12 +16,13 @@ import numpy as np
 from misdetect.app.shelf import Shelved
 from misdetect.app.store import Store
 from misdetect.data.dataset import Dataset
+from misdetect.drawing.scenes import Row, Stage, places
 from misdetect.nouns.picture import Pixels
 from misdetect.report.album import shrunk
-from misdetect.report.embedded import Row
-from misdetect.report.scenes import STAGED, Stage, image_records, places, stage_of
+from misdetect.report.scenes import image_records, stage_of
 from misdetect.said.errors import BadData, MisdetectError
-from misdetect.studies.contract import data_of
+from misdetect.studies.documents import data_of
+from misdetect.studies.looked import evidence_of
 
 CACHE = 48 << 20
 """Bytes of encoded pictures that are kept."""
@@ -106,10 +107,11 @@ class Pictures:
         return _jpeg(drawn[1])
 
     def _stage(self, each: Shelved) -> Stage:
-        if each.study not in STAGED:
-            raise BadData(f"{each.name} edits no pictures.")
         if each.number not in self._stages:
-            self._stages[each.number] = stage_of(each.run, data_of(each.run))
+            stage = stage_of(each.run, data_of(each.run)) if evidence_of(each.run).stage is not None else None
+            if stage is None:
+                raise BadData(f"{each.name} edits no pictures.")
+            self._stages[each.number] = stage
         return self._stages[each.number]
 
     def describe(self, rows: Sequence[Row], by_name: Mapping[str, Shelved]) -> dict[str, dict[str, Any]]:
@@ -118,7 +120,7 @@ class Pictures:
         for row in rows:
             each = by_name[row["run"]]
             row["record"] = f"{each.detector}/{each.data}/{row['image']}"
-            row["stage"] = f"{each.number}/{row['scene']}" if each.study in STAGED else None
+            row["stage"] = f"{each.number}/{row['scene']}" if evidence_of(each.run).stage is not None else None
         images: dict[str, Any] = {}
         for each in {by_name[row["run"]].group: by_name[row["run"]] for row in rows}.values():
             own = {row["record"]: row["image"] for row in rows if by_name[row["run"]].group == each.group}

@@ -233,7 +233,7 @@ def application(
 
 def _front() -> dict[str, tuple[str, bytes]]:
     """The files of the front end, by name: what kind each is, and its content."""
-    folder = files("misdetect.report") / "front"
+    folder = files("misdetect.drawing") / "front"
     found = {each.name: each for each in folder.iterdir()}
     return {
         name: (_KINDS[Path(name).suffix], each.read_bytes())

@@ -16,11 +16,9 @@ from misdetect.data.dataset import Dataset
 from misdetect.engine.about import RUN_JSON
 from misdetect.engine.store import Run
 from misdetect.kept.mirror import local_path
-from misdetect.report.embedded import CLEAN, EDITED, REPORTED
 from misdetect.said.errors import BadData, MisdetectError
-from misdetect.studies.contract import data_of, kind_of
-
-ORDER = ("doctor", "detect", *CLEAN, *EDITED)
+from misdetect.studies.documents import data_of
+from misdetect.studies.kinds import kind_of, place_of, reported_by
 
 
 @dataclass
@@ -55,7 +53,7 @@ class Shelf:
         if not found:
             why = self.problems[0] if self.problems else "no run was named."
             raise BadData(f"there is nothing to serve: {why}")
-        found.sort(key=lambda run: ORDER.index(run.study) if run.study in ORDER else len(ORDER))
+        found.sort(key=lambda run: place_of(run.study))
         names = _names(found)
         fingerprints = list(dict.fromkeys(run.about["identity"]["data"]["fingerprint"] for run in found))
         self.runs = [
@@ -124,12 +122,9 @@ class Shelf:
         return next((other for other in self.runs if other.study == study and other.group == each.group), None)
 
     def reported(self, each: Shelved) -> float:
-        """From which score on a detection of ``each`` counts as reported, as explain or confusion has it."""
-        for study in ("explain", "confusion"):
-            other = self.beside(each, study)
-            if other is not None and (score := other.run.settings.get("score")) is not None:
-                return float(score)
-        return REPORTED
+        """From which score on a detection of ``each`` counts as reported, as a study that knows has it."""
+        beside = [other for other in self.runs if other.group == each.group]
+        return reported_by({other.study: other.run.settings.get("score") for other in reversed(beside)})
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

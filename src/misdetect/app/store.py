@@ -22,17 +22,17 @@ import duckdb
 
 from misdetect.app.shelf import Shelf, Shelved
 from misdetect.app.wanted import ENUMS, Wanted
+from misdetect.drawing.scenes import Row
 from misdetect.engine.parts import part_files
 from misdetect.engine.store import PARTS
 from misdetect.kept.mirror import refresh
-from misdetect.metrics.slices import BINS
 from misdetect.nouns.boxes import SIDES
-from misdetect.report.embedded import CLEAN, EDITED, Row
-from misdetect.report.scenes import FAINT, TELLING, detections_select
+from misdetect.report.scenes import FAINT
 from misdetect.said.errors import MisdetectError
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.plan import main_attacks
+from misdetect.studies.kinds import known_by, looked_at
 from misdetect.studies.ledger import COLUMNS, ledger_select, spellings
+from misdetect.studies.looked import AREA, evidence_of
+from misdetect.studies.looked import looked_at as rows_looked_at
 from misdetect.studies.notes import KEY_SQL
 
 MEMORY = "128MB"
@@ -54,8 +54,6 @@ _STAGED = {name: kind for name, kind in COLUMNS.items() if name not in ("weight"
 }  # fmt: skip
 _TOLD = ("run VARCHAR", "kind VARCHAR", "image VARCHAR", "id BIGINT", "label VARCHAR",
          *(f"{side} DOUBLE" for side in SIDES), "tide VARCHAR", "score DOUBLE")  # fmt: skip
-_SMALL, _LARGE = BINS["size"][0]
-_AREA = "greatest(x1 - x0, 0) * greatest(y1 - y0, 0)"
 _SEVERITY = "CASE WHEN outcome = 'extra' THEN coalesce(score, 0) ELSE coalesce(score_before, (x1 - x0) * (y1 - y0)) END"
 
 
@@ -96,10 +94,10 @@ class Edition:
                 if each is self.teller(each):
                     self._database.execute(
                         f"INSERT INTO told SELECT $run AS run, kind, image, id, label, {', '.join(SIDES)}, tide, score "
-                        f"FROM ({detections_select(each.study)}) WHERE kind <> 'detection' OR score >= {FAINT}",
+                        f"FROM ({evidence_of(each.run).boxes}) WHERE kind <> 'detection' OR score >= {FAINT}",
                         {"run": each.name},
                     ).fetchall()
-                if each.study not in (*CLEAN, *EDITED):
+                if not evidence_of(each.run).rows:
                     return
                 select, values = _select(each, self.shelf.reported(each))
                 self._database.execute(f"INSERT INTO staged BY NAME {select}", values).fetchall()
@@ -121,7 +119,7 @@ class Edition:
         box = ", ".join(f"round_even({side}, 0)" for side in SIDES)
         thing = f"CASE WHEN object IS NULL THEN (label, {box}) END"
         kept = ", ".join(self._typed(name) for name in _KEPT)
-        clean = f"rank < {len(CLEAN)}"
+        clean = f"rank < {_clean()}"
         self._database.execute(f"""
             CREATE TABLE images AS SELECT CAST(row_number() OVER (ORDER BY image) AS INTEGER) AS id, image AS name
                 FROM (SELECT image FROM staged UNION SELECT image FROM told);
@@ -143,7 +141,7 @@ class Edition:
             CREATE TABLE page AS
             WITH told AS (SELECT staged.*, place, line, photo, again FROM staged JOIN ordered ON staged.rowid = line),
             compared AS ({self._compared()})
-            SELECT place, line, photo, {kept}, CAST({_AREA} AS FLOAT) AS area FROM compared ORDER BY place;
+            SELECT place, line, photo, {kept}, CAST({AREA} AS FLOAT) AS area FROM compared ORDER BY place;
             DROP TABLE ordered""")
 
     def _typed(self, name: str) -> str:
@@ -167,9 +165,9 @@ class Edition:
             FROM told LEFT JOIN (
                 SELECT data, study, image, object, count(*) AS n, sum(CAST(hit AS INT)) AS hits FROM (
                     SELECT data, study, image, object, detector, bool_or(outcome = 'found') AS hit FROM told
-                    WHERE rank < {len(CLEAN)} AND object IS NOT NULL GROUP BY ALL) GROUP BY ALL) seen
+                    WHERE rank < {_clean()} AND object IS NOT NULL GROUP BY ALL) GROUP BY ALL) seen
             ON told.data = seen.data AND told.study = seen.study AND told.image = seen.image
-                AND told.object = seen.object AND rank < {len(CLEAN)}"""
+                AND told.object = seen.object AND rank < {_clean()}"""
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -220,7 +218,9 @@ class Edition:
 
     def teller(self, each: Shelved) -> Shelved | None:
         """The run of the same detector on the same data that knows most of its detections."""
-        return next(filter(None, (self.shelf.beside(each, study) for study in TELLING)), None)
+        beside = {other.study: other for other in reversed(self.shelf.runs) if other.group == each.group}
+        best = known_by(beside)
+        return None if best is None else beside[best]
 
     def boxes(self, each: Shelved, images: Sequence[str]) -> list[Row]:
         """Objects and detections of ``images``, by the detector of ``each`` (``scenes.detections``)."""
@@ -289,40 +289,21 @@ def _rounded(value: float) -> float | None:
     return round(value, 4) if math.isfinite(value) else None
 
 
+def _clean() -> int:
+    """Ranks below this are of studies of images as they are."""
+    return sum(not each.edited for each in looked_at().values())
+
+
 def _select(each: Shelved, reported: float) -> tuple[str, dict[str, Any]]:
     """The rows of a run that a view has, with what it adds to the ledger's columns, and the values in it."""
-    values: dict[str, Any] = {}
-    rank, study = (*CLEAN, *EDITED).index(each.study), each.study
-    by, scene, more, where = "NULL", "'clean/' || image", "", "condition = 'clean'"
-    if study in EDITED:
-        where = "outcome <> 'found' AND condition <> 'clean'"
-        named = "json_extract_string(evidence, '$.{}')"
-        if study == "scan":
-            pair = "CAST(split_part(\"case\", '/', 1) AS INTEGER)"
-            more = f"""LEFT JOIN (SELECT pair, any_value(t_class) AS t_class FROM rows WHERE t_class IS NOT NULL
-                GROUP BY pair) pairs ON pairs.pair = {pair}"""
-            x, y = named.format("x"), named.format("y")
-            by = "pairs.t_class"
-            scene = f"'scan/' || {pair} || '/' || {x} || ',' || {y} || CASE WHEN control THEN '/null' ELSE '' END"
-        elif study == "fuzz":
-            by, scene, where = named.format("inserted"), "'fuzz/' || \"case\"", where + " AND NOT control"
-        else:
-            attack = named.format("attack")
-            names = [one.name for one in main_attacks(settings_of(each.run))]
-            by, scene = attack, f"'attack/' || image || '/' || {attack}"
-            where += f" AND {attack} IN (SELECT unnest($attacks))"
-            values["attacks"] = names
-    faint = f"AND NOT (outcome = 'extra' AND score < {float(reported)!r})" if study == "score" else ""
-    label, became = (f"coalesce(map_extract($spelt, l.{name})[1], l.{name})" for name in ("label", "became"))
+    rank = list(looked_at()).index(each.study)
+    label, became = (f"coalesce(map_extract($spelt, {name})[1], {name})" for name in ("label", "became"))
+    found = rows_looked_at(each.run, reported, f"({ledger_select(each.run)})")
     select = f"""
-        SELECT l.* EXCLUDE (run, replay, weight, label, became), $run AS run, $detector AS detector,
-            {each.data} AS data, {rank} AS rank, {label} AS label, {became} AS became, {by} AS "by", {scene} AS scene,
-            CASE WHEN {_AREA} < {_SMALL} THEN 'small' WHEN {_AREA} < {_LARGE} THEN 'medium' ELSE 'large' END AS size,
-            coalesce(NOT control AND flicker IS NOT TRUE AND attributable IS NOT FALSE AND harm = 'harmful'
-                AND outcome <> 'found' {faint}, false) AS failure
-        FROM ({ledger_select(each.run)}) l {more}
-        WHERE outcome IS NOT NULL AND outcome <> 'ignored' AND x0 IS NOT NULL AND {where}"""
-    given = {**values, "run": each.name, "detector": each.detector, "spelt": spellings(each.run)}
+        SELECT * EXCLUDE (run, replay, weight, label, became), $run AS run, $detector AS detector, {each.data} AS data,
+            {rank} AS rank, {label} AS label, {became} AS became
+        FROM ({found})"""
+    given = {"run": each.name, "detector": each.detector, "spelt": spellings(each.run)}
     return f"SELECT *, {KEY_SQL} AS key FROM ({select})", given
 
 

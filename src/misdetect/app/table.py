@@ -25,13 +25,13 @@ from misdetect.nouns.protocols import Detector, Traced, require
 from misdetect.nouns.spec import Spec
 from misdetect.pools.pool import Pool, build_pool, load_pool, mirrored
 from misdetect.said.errors import BadArray, BadData, BadSpec
-from misdetect.studies.contract import showing_faint
 from misdetect.studies.fuzz.cases import Look, Try, changes_of
 from misdetect.studies.fuzz.plan import Task, shows_flicker
 from misdetect.studies.fuzz.reach import Background, Offer
 from misdetect.studies.fuzz.rows import INSERTION, Insertion
 from misdetect.studies.fuzz.settings import WIDEST, FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench
+from misdetect.studies.running import showing_faint
 
 LEAST_SIDE = 4
 """Pixels of the shorter side of an object, at least."""

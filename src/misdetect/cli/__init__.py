@@ -6,96 +6,88 @@ A verb's file is imported when that verb is used, so that none waits for librari
 import io
 import os
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
+from typing import NamedTuple
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
 from misdetect.detectors.catalogue import extra_of
-from misdetect.said.errors import MisdetectError, MissingExtra
+from misdetect.registry import STUDIES, registered
+from misdetect.said.errors import BadPlugin, MisdetectError, MissingExtra
+from misdetect.studies.contract import GROUPS
+from misdetect.studies.contract import Group as Question
+from misdetect.studies.kinds import kind_of
 
-VERBS = {
-    "attack": (
-        "Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
-        "--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
-    ),
+_PLAIN: dict[str, tuple[Question, str, str]] = {
     "checkup": (
+        "wrong",
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
         "--detector zoo:yolox --data rooms:val --out checkup",
     ),
     "compare": (
+        "look",
         "Runs of one study side by side: what differs in their settings, their numbers, shared misses.",
         "runs/yolox runs/ssd --out comparison",
     ),
-    "confusion": (
-        "What each object was taken for: the detection confusion matrix, and what is behind its cells.",
-        "--detector zoo:yolox --data rooms:val --out RUN",
-    ),
     "data": (
+        "data",
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
         "coco:instances.json,images=photos",
     ),
-    "detect": (
-        "Run a detector over data and write COCO results (category ids of the data).",
-        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json --out results.json",
-    ),
     "detectors": (
+        "data",
         "List the detector families with their level and what is installed; look into an ONNX file.",
         "yolox_nano.onnx",
     ),
-    "doctor": (
-        "Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",
-        "--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json",
-    ),
-    "explain": (
-        "Why each object was missed: which part of the detector failed, with the evidence.",
-        "--detector zoo:yolox --data rooms:val --out RUN",
-    ),
     "export": (
+        "better",
         "What a run found for other tools: images to train on, failures as COCO (FiftyOne), folders, LaTeX.",
         "RUN --to folders --out failures",
     ),
-    "fuzz": (
-        "Insert objects beside others and see which detections that breaks, within a budget.",
-        "--detector zoo:yolox --data rooms:val --queries 600 --out RUN",
-    ),
     "harden": (
+        "better",
         "Retrain a detector on what was found, guarded, and test it again: what is fixed, what broke.",
         "--detector zoo:ssd --data rooms:train,count=2000 --with failures:RUN --out hardened",
     ),
     "ledger": (
+        "look",
         "The rows of several runs in one table, one per object and condition; queried with --sql.",
         "RUN... --sql 'SELECT label, outcome, count(*) FROM ledger GROUP BY ALL'",
     ),
     "pool": (
-        "Cut out, refine and store the objects that fuzz inserts into photos.",
+        "data",
+        "Cut out, refine and store the objects that are inserted into photos.",
         "--data coco:instances.json --out objects",
     ),
     "replay": (
+        "look",
         "Ask again about one case of a run; exit code 1 if what happens now is not what happened then.",
         "RUN insertion/120",
     ),
-    "scan": (
-        "Transplant objects over a dense grid and watch what happens to the other detections.",
-        "--detector zoo:yolox --data rooms:val --pairs 8 --out RUN",
-    ),
-    "score": (
-        "AP, AR and TIDE errors of stored predictions.",
-        "--truth coco:instances.json --predictions results.json",
-    ),
     "serve": (
+        "look",
         "Walk through the rows of runs in a browser: filters, pictures, charts, notes, and a playground.",
         "RUN... --port 8000",
     ),
-    "show": ("The document of a run again, from its directory alone.", "RUN --json"),
-    "verify": (
-        "Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
-        "--detector zoo:yolox-bikes --data bikes:val --out RUN",
-    ),
-    "zoo": ("List the detectors that come with misdetect; train one again.", "train yolox --out training"),
+    "show": ("look", "The document of a run again, from its directory alone.", "RUN --json"),
+    "zoo": ("data", "List the detectors that come with misdetect; train one again.", "train yolox --out training"),
 }
-"""What each verb does, and an example. It is the function (or ``App``) of its name in the module of its name."""
+"""The verbs that are no study: the question that each answers, what it does, and an example. Each is the function (or
+``App``) of its name in the module of its name; those of studies are made from their kinds."""
+
+
+class Verb(NamedTuple):
+    """A verb: its name, where it is, the question it answers, what it does, and an example."""
+
+    name: str
+    where: str
+    group: Question
+    help: str
+    example: str = ""
+
 
 app = App(
     name="misdetect",
@@ -104,10 +96,35 @@ app = App(
     version=lambda: f"misdetect {version('misdetect')}",
     version_flags=["--version"],
 )
+
+
+def _all() -> Iterator[Verb]:
+    """Every verb: those that are no study, and those of the studies that are registered."""
+    for name, said in _PLAIN.items():
+        yield Verb(name, f"misdetect.cli.{name}:{name}", *said)
+    for name in registered(STUDIES):
+        where = f"misdetect.cli.studies:{name}"
+        try:
+            kind = kind_of(name)
+        except BadPlugin as broken:
+            yield Verb(name, where, "look", str(broken))
+            continue
+        if kind.example is not None:
+            yield Verb(name, where, kind.group, kind.help, kind.example)
+
+
+VERBS = {verb.name: verb for verb in sorted(_all())}
+_GROUPS = {name: Group(title, sort_key=i) for i, (name, title) in enumerate(GROUPS.items(), start=1)}
 _WITH_VERBS = ("zoo",)  # an ``App`` says itself what stands below its help
-for _name, (_summary, _example) in VERBS.items():
-    _below = {} if _name in _WITH_VERBS else {"help_epilogue": f"Example: `misdetect {_name} {_example}`"}
-    app.command(f"misdetect.cli.{_name}:{_name}", name=_name, help=_summary, **_below)
+for _verb in VERBS.values():
+    _below = {"help_epilogue": f"Example: `misdetect {_verb.name} {_verb.example}`"} if _verb.example else {}
+    app.command(
+        _verb.where,
+        name=_verb.name,
+        help=_verb.help,
+        group=_GROUPS[_verb.group],
+        **({} if _verb.name in _WITH_VERBS else _below),
+    )
 app.register_install_completion_command()
 
 

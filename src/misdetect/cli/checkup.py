@@ -6,12 +6,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.api import checkup as run
-from misdetect.api.checkup import CheckupSettings
 from misdetect.cli.gates import Gates, gate_options
-from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, plain_table, remarks, watching
-from misdetect.studies.contract import kind_of
+from misdetect.cli.options import options, signed, subject
+from misdetect.cli.shell import Document, remarks, watching
+from misdetect.drawing.terminal import plain_table
+from misdetect.studies.contract import DATA, DETECTOR
+from misdetect.studies.kinds import kind_of
+from misdetect.suites.checkup import CheckupSettings
+from misdetect.suites.checkup import checkup as run
 
 _DETECTOR, _DATA = "zoo:yolox", "rooms:val"
 _TOP = 5
@@ -45,14 +47,13 @@ def show(console: Console, document: Document) -> None:
     console.print(Text(f"\nReport: {document['report']}"))
 
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 checkup = signed(
     _checkup,
     "checkup",
     inspect.getdoc(CheckupSettings) or "",
     [
-        inspect.Parameter("detector", _KEYWORD, default=_DETECTOR, annotation=DetectorSpec),
-        inspect.Parameter("data", _KEYWORD, default=_DATA, annotation=DataSpec),
+        subject(DETECTOR, default=_DETECTOR),
+        subject(DATA, default=_DATA),
         *options(CheckupSettings),
         *gate_options(),
     ],

@@ -8,17 +8,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from misdetect.api import compare as side_by_side
+from misdetect.api.compare import compare as side_by_side
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed
-from misdetect.cli.shell import Document, plain_table, tell
+from misdetect.cli.shell import Document, tell
+from misdetect.drawing.terminal import plain_table
 from misdetect.kept.files import write_atomically
-from misdetect.report.checkup_comparison import STUDY, told_changes
+from misdetect.report.checkup_comparison import STUDY
 from misdetect.report.comparison import CompareSettings, check_folder
 from misdetect.said.errors import BadData
+from misdetect.studies.kinds import kind_of
+from misdetect.studies.told import numbers_table, show_changes
 
 _RUNS = Annotated[
     Path, Parameter(negative=(), help="Finished runs of one study, or checkups; or documents of `score --json`.")
@@ -57,16 +59,11 @@ def show(console: Console, document: Document) -> None:
     _show_settings(console, document, names)
     if document["study"] == STUDY:
         _show_checkups(console, document)
-    elif "mechanisms" in document:
-        _show_misses(console, document, names)
-    elif document["study"] == "confusion":
-        _show_confusion(console, document, names)
+    elif (own := kind_of(document["study"]).show_compared) is not None:
+        own(console, document)
     else:
-        console.print(_numbers(document, names))
-        if document["study"] == "score":
-            _show_precision(console, document, names[0])
-        else:
-            _show_changes(console, document)
+        console.print(numbers_table(document, names))
+        show_changes(console, document)
     _show_failures(console, document.get("failures", ()))
     for path in document["pictures"]:
         console.print(Text(f"Picture: {path}"))
@@ -111,137 +108,6 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 160 else text[:157] + "…"
 
 
-def _show_misses(console: Console, document: Document, names: list[str]) -> None:
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
-    if document["paired"]:
-        console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
-    console.print(_misses(document, names))
-    console.print(_differences(document, names[0]))
-    if document["shared_misses"]:
-        console.print(_shared(document, names[0]))
-    if document["missed_by"]:
-        spread = ", ".join(f"{n} by {i or 'none'}" for i, n in enumerate(document["missed_by"]))
-        console.print(f"\nObjects missed by how many of the runs: {spread}")
-
-
-def _show_confusion(console: Console, document: Document, names: list[str]) -> None:
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
-    if document["paired"]:
-        console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
-    table = plain_table("What became of the objects", "", *(f">{name}" for name in names), wrapped=names)
-    table.add_row("objects", *map(str, document["objects"]))
-    for name, counts in document["outcomes"].items():
-        table.add_row(name, *map(str, counts))
-    console.print(table)
-    others = [each for each in document["differences"] if each["first"] == names[0]]
-    title = f"Per 100 objects, more (+) or fewer (-) than {names[0]}; * the interval excludes 0"
-    table = plain_table(title, "", *(f">{each['second']}" for each in others))
-    for name in document["outcomes"]:
-        table.add_row(name, *(_change(each["outcomes"].get(name)) for each in others))
-    if document["paired"]:
-        table.add_row("McNemar's p of right", *(f"{each['p']:.2g}" for each in others))
-    console.print(table)
-    table = plain_table("The cells that differ most", "actual", "predicted", *(f">{name}" for name in names))
-    for cell in document["cells"][:10]:
-        table.add_row(Text(cell["actual"]), Text(cell["predicted"]), *(f"{count:g}" for count in cell["counts"]))
-    console.print(table)
-
-
-def _misses(document: Document, names: list[str]) -> Table:
-    percent = f"{100 * document['resampling']['confidence']:g}"
-    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
-    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
-    runs = document["runs"]
-    table.add_row("objects", *(str(run["objects"]) for run in runs))
-    table.add_row("missed", *(str(run["missed"]) for run in runs))
-    table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
-    for name, entries in document["mechanisms"].items():
-        table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
-        reasons = dict.fromkeys(reason for run in runs for reason in run["reasons"].get(name, ()))
-        for reason in reasons if len(reasons) > 1 else ():
-            table.add_row(f"  {reason}", *(_part(run["reasons"].get(name, {}).get(reason, 0), run) for run in runs))
-    for kind in dict.fromkeys(kind for run in runs for kind in run["tide"]):
-        table.add_row(f"TIDE {kind}", *(_part(run["tide"].get(kind, 0), run) for run in runs))
-    return table
-
-
-def _part(count: int, run: Document) -> str:
-    """``count`` of the misses of ``run``, in percent."""
-    return f"{100 * count / run['missed']:.1f}" if run["missed"] else "–"
-
-
-def _differences(document: Document, first: str) -> Table:
-    others = [each for each in document["differences"] if each["first"] == first]
-    title = f"Misses per 100 objects, more (+) or fewer (-) than {first}; * the interval excludes 0"
-    names = [each["second"] for each in others]
-    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
-    table.add_row("missed", *(_change(each["miss_rate"]) for each in others))
-    for name in document["mechanisms"]:
-        rates = (each["mechanisms"].get(name) for each in others)
-        table.add_row(name, *(_change(rate and rate["rate"]) for rate in rates))
-    return table
-
-
-def _shared(document: Document, first: str) -> Table:
-    others = [each for each in document["shared_misses"] if each["first"] == first]
-    names = [each["second"] for each in others]
-    table = plain_table(f"The same objects in {first} and in", "", *(f">{name}" for name in names), wrapped=names)
-    for said, key in (
-        ("found by both", "both_found"),
-        ("missed by both", "missed_by_both"),
-        ("missed by the first only", "only_first_missed"),
-        ("missed by the other only", "only_second_missed"),
-    ):
-        table.add_row(said, *(str(each[key]) for each in others))
-    table.add_row("McNemar's p", *(f"{each['p']:.2g}" for each in others))
-    return table
-
-
-def _numbers(document: Document, names: list[str]) -> Table:
-    table = plain_table(f"Numbers of {document['study']}", "", *(f">{name}" for name in names), wrapped=names)
-    for name, entries in document["numbers"].items():
-        table.add_row(Text(name), *(_number(entry) for entry in entries))
-    return table
-
-
-def _show_precision(console: Console, document: Document, first: str) -> None:
-    """How AP differs from that of the ``first`` run, and of which classes it certainly does."""
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
-    others = [each for each in document.get("differences", ()) if each["first"] == first]
-    if not others:
-        return
-    names = [each["second"] for each in others]
-    title = f"Points of AP, more (+) or fewer (-) than {first}; * the interval excludes 0"
-    table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
-    for key in ("AP", "AP50", "AP75"):
-        table.add_row(key, *(_change(each[key]) for each in others))
-    for label in others[0]["by_class"]:
-        changes = [each["by_class"].get(label, {}).get("AP") for each in others]
-        if any(change is not None and change["certain"] for change in changes):
-            table.add_row(Text(f"AP of {label}"), *(_change(change) for change in changes))
-    console.print(table)
-
-
-def _show_changes(console: Console, document: Document) -> None:
-    """How runs of one study differ from the first: the headlines, and what else is certain."""
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
-    tables: dict[str, Table] = {}
-    for key, second, change in told_changes(document):
-        if second not in tables:
-            title = f"{document['study']}: {second} against {document['runs'][0]['name']}; * the interval excludes 0"
-            tables[second] = plain_table(title, "", ">first", ">second", ">difference")
-        ends = change["interval"]
-        told = f"{change['difference']:+.3f}" + ("" if ends is None else f" {ends[0]:.3f}..{ends[1]:.3f}")
-        values = (f"{change[name]:.3f}" for name in ("first", "second"))
-        tables[second].add_row(Text(key), *values, told + ("*" if change["certain"] else " "))
-    for table in tables.values():
-        console.print(table)
-
-
 def _show_failures(console: Console, failures: Iterable[Document]) -> None:
     for each in failures:
         unknown = f"; of {each['unknown']} it is not known" if each["unknown"] else ""
@@ -260,32 +126,10 @@ def _show_checkups(console: Console, document: Document) -> None:
     for study in document["studies"].values():
         if "differences" in study:
             console.print("")
-            _show_changes(console, study)
+            show_changes(console, study)
             _show_failures(console, study["failures"])
     for each in document["skipped"]:
         console.print(Text(f"Not compared: {each['study']}: {each['why']}"))
-
-
-def _number(entry: Any) -> str:
-    if entry is None or entry["value"] is None:
-        return "–"
-    value, ends = entry["value"], entry["interval"]
-    text = str(value) if isinstance(value, int) else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
-    return text if ends is None else f"{text} {ends[0]:.0f}..{ends[1]:.0f}"
-
-
-def _cell(value: float | None, ends: list[float] | None) -> str:
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f}" + ("" if ends is None else f" {100 * ends[0]:.0f}..{100 * ends[1]:.0f}")
-
-
-def _change(entry: Any) -> str:
-    if entry is None:
-        return "–"
-    ends = entry["interval"]
-    told = "" if ends is None else f" {100 * ends[0]:.1f}..{100 * ends[1]:.1f}"
-    return f"{100 * entry['difference']:+.1f}{told}{'*' if entry['certain'] else ' '}"
 
 
 compare = signed(

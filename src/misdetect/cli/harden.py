@@ -6,15 +6,18 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.api.harden import harden as run
 from misdetect.cli.gates import Gates, gate_options
-from misdetect.cli.options import DataSpec, DetectorSpec, options, signed
-from misdetect.cli.shell import Document, plain_table, watching
-from misdetect.report.harden import mean, number
-from misdetect.studies.harden.settings import HardenSettings
+from misdetect.cli.options import options, signed, subject
+from misdetect.cli.shell import Document, watching
+from misdetect.drawing.terminal import plain_table
+from misdetect.studies.contract import DATA, DETECTOR
+from misdetect.suites.harden.page import mean, number
+from misdetect.suites.harden.settings import HardenSettings
 
 
 def _harden(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
+    from misdetect.suites.harden import harden as run  # which trains, and wants torch
+
     gates = Gates.of(given)
     with watching("harden") as progress:
         found = run(detector, data, progress=progress, **given)
@@ -50,8 +53,8 @@ harden = signed(
     "harden",
     inspect.getdoc(HardenSettings) or "",
     [
-        inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
-        inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
+        subject(DETECTOR),
+        subject(DATA),
         *options(HardenSettings),
         *gate_options(),
     ],

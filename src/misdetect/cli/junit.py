@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from misdetect.cli.shell import Document, unfinished
+from misdetect.cli.shell import Document
+from misdetect.drawing.terminal import unfinished
 from misdetect.said.gates import Verdict
 from misdetect.said.printable import printable
 

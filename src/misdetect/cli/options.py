@@ -13,14 +13,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
 
-from misdetect.api.run import Run
-from misdetect.cli.gates import Gates, gate_options
-from misdetect.cli.shell import Show, remarks, shell_options, watching, whole_number
-from misdetect.kept.mirror import address_of
+from misdetect.cli.shell import shell_options, whole_number
 from misdetect.nouns.settings import Setting, Settings, settings_of
+from misdetect.studies.contract import Subject
 
-DetectorSpec = Annotated[str, Parameter(name="--detector", help="Detector spec; `misdetect detectors` lists them.")]
-DataSpec = Annotated[str, Parameter(name="--data", help="Data spec, e.g. coco:instances.json or rooms:val.")]
+
+def subject(about: Subject, **default: Any) -> inspect.Parameter:
+    """What a verb is about, as an option."""
+    how = Parameter(name=f"--{about.name}", help=about.help)
+    return inspect.Parameter(about.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, how], **default)
+
+
 _LAST = ("Results", "Running")
 _PLAIN = (str, int, float, bool, Path, NoneType)
 
@@ -87,28 +90,6 @@ def _split(text: Any, setting: Setting) -> Any:
     return tuple(int(part) if re.fullmatch(r"[-+]?[0-9]{1,4000}", part) else float(part) for part in parts)
 
 
-def study_verb(
-    run: Callable[..., Run],
-    settings: type[Settings],
-    show: Show,
-    **defaults: Any,
-) -> Callable[..., int]:
-    """The verb of a study: its options, one call, and how its document is shown; gates decide its exit code."""
-
-    def verb(detector: str, data: str, *, json: bool = False, **given: Any) -> int:
-        gates = Gates.of(given)
-        with watching(run.__name__) as progress:
-            found = run(detector, data, progress=progress, **values(settings, given))
-        return finish(found, json, show, gates, given.get("pictures", 0))
-
-    own = [
-        inspect.Parameter("detector", inspect.Parameter.KEYWORD_ONLY, annotation=DetectorSpec),
-        inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
-    ]
-    every = [*own, *options(settings, **defaults), *gate_options()]
-    return signed(verb, run.__name__, inspect.getdoc(settings) or "", every)
-
-
 def signed(
     verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
 ) -> Callable[..., int]:
@@ -122,13 +103,3 @@ def signed(
     filled.__doc__, filled.__annotations__ = doc, {}
     filled.__signature__ = inspect.Signature([*parameters, *shell_options()])  # type: ignore[attr-defined]
     return filled
-
-
-def finish(run: Run, as_json: bool, show: Show, gates: Gates, pictures: int = 0) -> int:
-    """Draw the figures of ``run``, say what a reader has to know, present its document, and return the exit code."""
-    drawn = run.figures(pictures) if pictures and run.document["finished"] else []
-    document = {**run.document, "out": run.address, "pictures": [address_of(path) for path in drawn]}
-    if run.outcome is not None:
-        document |= run.outcome.document()
-        remarks(run.outcome, document)
-    return gates.conclude(document, as_json, show)

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from misdetect.api import pool as build
-from misdetect.cli.options import DataSpec, options, signed, values
+from misdetect.api.pool import pool as build
+from misdetect.cli.options import options, signed, subject, values
 from misdetect.cli.shell import Document, present, tell, watching
 from misdetect.pools.settings import PoolSettings
+from misdetect.studies.contract import DATA
 
 _REASONS = {
     "min_side": "too small",
@@ -57,7 +58,7 @@ def show(console: Console, document: Document) -> None:
 
 
 _own = [
-    inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=DataSpec),
+    subject(DATA),
     inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=_Out),
 ]
 _rest = [option for option in options(PoolSettings) if option.name != "out"]

@@ -18,7 +18,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
 from cyclopts import Parameter, Token
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from misdetect.said.printable import printable, printable_values, shortened
@@ -144,27 +143,6 @@ def present(document: Document, as_json: bool, show: Show) -> None:
     with console.capture() as drawn:
         show(console, printable_values(document))
     _write(drawn.get())
-
-
-def plain_table(title: str, *headings: str, wrapped: Sequence[str] = ()) -> Table:
-    """A table without lines; headings that start with ">" are aligned to the right, only ``wrapped`` ones may wrap."""
-    plain = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        side: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
-        name = heading.removeprefix(">")
-        plain.add_column(
-            Text(name), justify=side, no_wrap=name not in wrapped, overflow="fold" if name in wrapped else "ellipsis"
-        )
-    return plain
-
-
-def unfinished(document: Document) -> str | None:
-    """The line that says how far an unfinished run got; ``None`` of a finished one."""
-    if document["finished"]:
-        return None
-    of = f" of {document['cases']}" if document["cases"] is not None else ""
-    why = f"; stopped: {document['stopped']}" if document.get("stopped") else ""
-    return f"{document['done']}{of} cases done{why}"
 
 
 @contextmanager

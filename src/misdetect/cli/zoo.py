@@ -74,8 +74,8 @@ def train(
 ) -> None:
     """Train a detector of the zoo, measure it on val, and write weights.safetensors into the run directory."""
     from misdetect.engine.store import Run
-    from misdetect.studies.contract import keep_document
-    from misdetect.studies.harden.zoo import change_of
+    from misdetect.studies.documents import keep_document
+    from misdetect.suites.harden.zoo import change_of
     from misdetect.training.zoo import install as put
     from misdetect.training.zoo import train_zoo
 

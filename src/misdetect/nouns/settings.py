@@ -78,6 +78,11 @@ class Setting:
         return "--" + self.name.rstrip("_").replace("_", "-")
 
     @property
+    def is_path(self) -> bool:
+        """Whether it names a file or a folder."""
+        return Path in _parts(self.type)
+
+    @property
     def choices(self) -> tuple[Any, ...]:
         """The values of a ``Literal``; empty where any value of the type will do."""
         return tuple(c for part in _parts(self.type) if get_origin(part) is Literal for c in get_args(part))

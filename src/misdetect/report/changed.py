@@ -1,7 +1,7 @@
 """Which failures of one run are fixed in another, which are new, and which both have: the ledgers of two runs of one
 study, object by object.
 
-A failure is what the report calls one (``embedded``). The same object is the same image, object and
+A failure is what the report calls one (``studies.looked``). The same object is the same image, object and
 condition; a detection where nothing is has no object, and is the same if it is of one class and overlaps by half.
 """
 
@@ -11,21 +11,15 @@ from typing import Any
 from misdetect.engine.store import Run, new_database
 from misdetect.metrics.metamorphic import same_extra
 from misdetect.nouns.boxes import SIDES
-from misdetect.report.embedded import CLEAN, EDITED, REPORTED
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.contract import Document
 from misdetect.studies.ledger import ledger
+from misdetect.studies.looked import counted, evidence_of, fails
 
 MOST = 100
 """Failures of each kind that are listed; all are counted."""
 Key = tuple[str, str, int]
 Failure = dict[str, Any]
 
-_FAILS = f"""(harm = 'harmful' AND outcome <> 'found' AND NOT coalesce(control, false) AND NOT coalesce(flicker, false)
-    AND attributable IS DISTINCT FROM false
-    AND NOT (study = 'score' AND outcome = 'extra' AND score < {REPORTED}))"""
-"""``embedded._is_failure`` in SQL: the ledger of a scan is long."""
 _TOLD = ("image", "object", "condition", "label", "outcome", "case")
 
 
@@ -36,12 +30,12 @@ class Failures:
     def __init__(self, run: Run) -> None:
         with new_database() as database:
             database.register("everything", ledger([run]))
-            database.execute(f"CREATE VIEW ledger AS SELECT * FROM everything WHERE {_counted(run)}")
+            database.execute(f"CREATE VIEW ledger AS SELECT * FROM everything WHERE {counted(run)}")
             judged = database.sql(
                 "SELECT DISTINCT image, condition, object FROM ledger WHERE object IS NOT NULL AND harm <> 'unknown' "
                 "AND NOT coalesce(control, false)"
             ).fetchall()
-            failing = database.sql(f"SELECT * FROM ledger WHERE {_FAILS}").to_arrow_table().to_pylist()
+            failing = database.sql(f"SELECT * FROM ledger WHERE {fails(evidence_of(run))}").to_arrow_table().to_pylist()
             seen = database.sql("SELECT DISTINCT image FROM ledger WHERE image IS NOT NULL").fetchall()
         self.objects: dict[Key, Failure | None] = dict.fromkeys(judged)
         self.extras: list[Failure] = []
@@ -53,19 +47,10 @@ class Failures:
         _match((_told(row) for row in failing if row["object"] is None), self.extras, grow=True)
 
 
-def _counted(run: Run) -> str:
-    """Which rows of the ledger tell of failures, in SQL: neither what verify tries out on a hallucination nor the rungs
-    of an attack's ladder does."""
-    if run.study == "attack":
-        names = ", ".join(f"'{attack.name}'" for attack in main_attacks(settings_of(run)))
-        return f"condition = 'clean' OR json_extract_string(evidence, '$.attack') IN ({names})"
-    return "condition = 'clean'" if run.study in CLEAN else "true"
-
-
 def changed(first: Run, second: Run) -> Document | None:
     """The counts ``fixed`` (only in the first), ``new`` (only in the second), ``common``, ``unknown`` (the other run
     has not judged that object), and ``listed``, some of the first three; ``None`` where the study judges nothing."""
-    if first.study not in (*CLEAN, *EDITED):
+    if not evidence_of(first).rows:
         return None
     a, b = Failures(first), Failures(second)
     lists: dict[str, list[Failure]] = {"fixed": [], "new": [], "common": [], "unknown": []}
@@ -92,7 +77,9 @@ def _word(was: bool, now: bool) -> str:
 def _same_images(first: Run, second: Run) -> bool:
     """Whether both looked at every image of the same data: then one without a row was looked at too."""
     a, b = (run.about["identity"]["data"] for run in (first, second))
-    return first.study in CLEAN and all(a.get(key) == b.get(key) for key in ("fingerprint", "limit", "part", "images"))
+    return not evidence_of(first).edited and all(
+        a.get(key) == b.get(key) for key in ("fingerprint", "limit", "part", "images")
+    )
 
 
 def _told(row: Mapping[str, Any]) -> Failure:

@@ -4,7 +4,7 @@ common.
 Nothing is silently dropped: a study that only some have, or that cannot be compared, is said to be so in a sentence.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,9 @@ from misdetect.report import comparison
 from misdetect.report.checkups import is_checkup, read_checkup
 from misdetect.report.comparison import Compared, CompareSettings
 from misdetect.said.errors import BadData, MisdetectError
-from misdetect.said.gates import written
 from misdetect.studies.contract import Document
 
 STUDY = "checkup"
-_HEADLINES = {
-    "score": ("AP", "AP50"),
-    "explain": ("miss_rate",),
-    "confusion": ("outcomes.right",),
-    "scan": ("affected[0.5]", "harm"),
-    "fuzz": ("failure_rate", "harmful_per_1000"),
-    "verify": ("with_localisation.f_vv",),
-    "attack": ("clean.AP50", "attacks.cls.AP50", "attacks.loc.AP50"),
-}
-"""Differences that a person is told of each study, certain or not."""
-_MOST = 8
-"""Of all others the certain ones, at most so many."""
 
 
 def compare(paths: Sequence[Path], how: CompareSettings) -> Document:
@@ -163,34 +150,3 @@ def _findings(checkups: Mapping[str, Document]) -> tuple[dict[str, list[Document
             entry = {"study": key[0], "kind": key[1], "run": name, "first": was.get(key), "second": now.get(key)}
             lists[f"{word}_findings"].append(entry)
     return lists, notes
-
-
-Change = tuple[str, str, Mapping[str, Any]]
-
-
-def told_changes(document: Mapping[str, Any]) -> list[Change]:
-    """What a person is told of how runs of one study differ from the first: the key as a gate has it, the other run,
-    and the change. The headlines, and what else is certain."""
-    every = list(_changes(document))
-    headlines = _HEADLINES.get(document["study"], ())
-    first = [each for key in headlines for each in every if each[0] == key]
-    return first + [each for each in every if each[0] not in headlines and each[2]["certain"]][:_MOST]
-
-
-def _changes(document: Mapping[str, Any]) -> Iterator[Change]:
-    runs = [run["name"] for run in document["runs"]]
-    for each in document.get("differences", ()):
-        if each["first"] == runs[0]:
-            yield from ((written(path), each["second"], change) for path, change in _walk(each))
-
-
-def _walk(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    for name, value in node.items():
-        if not isinstance(value, Mapping):
-            continue
-        if "rate" in value and "share" in value:  # a mechanism: of the objects, and of the misses
-            value = value["rate"] or {}
-        if "difference" in value:
-            yield (*path, name), value
-        else:
-            yield from _walk(value, (*path, name))

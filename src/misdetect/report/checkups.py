@@ -17,15 +17,14 @@ from misdetect.kept.files import write_atomically
 from misdetect.kept.mirror import address_of
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData, MisdetectError
-from misdetect.studies.contract import KINDS, Document
+from misdetect.studies.contract import Document
+from misdetect.studies.kinds import in_checkup, names
 
 CHECKUP, PLAN, REPORT = "checkup.json", "plan.json", "report.html"
 FORMAT = 1
 """Of ``checkup.json``. Raise it when an older one can no longer be read."""
 _CHECK = "check"
 """Where ``checkup.json`` has the checksum of everything else in it."""
-_ORDER = ("doctor", "detect", "score", "explain", "confusion", "scan", "fuzz", "verify", "attack")
-"""Studies as a checkup runs them; the file has them by the alphabet."""
 
 
 def is_checkup(folder: Path) -> bool:
@@ -75,7 +74,7 @@ def read_checkup(folder: Path) -> Document:
         )
     del found["format"]
     studies = {name: {**study, "out": address_of(folder / name)} for name, study in found["studies"].items()}
-    order = [name for name in _ORDER if name in studies]
+    order = [kind.name for kind in in_checkup() if kind.name in studies]  # the file has them by the alphabet
     return {
         **found,
         "studies": {name: studies[name] for name in [*order, *(n for n in studies if n not in order)]},
@@ -87,17 +86,16 @@ def read_checkup(folder: Path) -> Document:
 def _sound(found: Document) -> bool:
     """Whether it is the document of a checkup; a study's name is also that of a folder."""
     parts = {"detector": dict, "data": dict, "findings": list, "studies": dict, "skipped": list, "settings": dict}
-    return (
-        all(isinstance(found.get(name), kind) for name, kind in parts.items())
-        and found["studies"].keys() <= KINDS.keys()
+    return all(isinstance(found.get(name), kind) for name, kind in parts.items()) and found["studies"].keys() <= set(
+        names()
     )
 
 
 def _command(folder: Path) -> str:
     """The command that made the checkup, as one of its runs knows it."""
-    for name in _ORDER:
+    for kind in in_checkup():
         with suppress(MisdetectError):
-            command = [str(word) for word in Run.open(folder / name).about["command"]]
+            command = [str(word) for word in Run.open(folder / kind.name).about["command"]]
             if command and command[0] == "checkup":
                 return shlex.join(["misdetect", *command])
     return f"misdetect checkup … --out {shlex.quote(address_of(folder))}"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
-from misdetect.report.checkup_comparison import told_changes
-from misdetect.report.inline import whole_page
-from misdetect.report.page import TITLES
 from misdetect.studies.contract import Document
+from misdetect.studies.kinds import kind_of
+from misdetect.studies.told import told_changes
 
 _WORDS = {"new": "New", "fixed": "No longer found", "common": "In both"}
 _LISTED = 20
@@ -72,7 +72,7 @@ def _study(name: str, document: Document) -> str:
     names = [run["name"] for run in document["runs"]]
     every = [["", *names], *([key, *map(_number, each)] for key, each in document["numbers"].items())]
     found += f"<details><summary>All numbers</summary>{_table(every)}</details>"
-    return _section(name, TITLES.get(name, name), found)
+    return _section(name, kind_of(name).title, found)
 
 
 def _failures(each: Document) -> str:

@@ -24,7 +24,9 @@ from misdetect.nouns.settings import Range, Settings
 from misdetect.report.changed import changed
 from misdetect.report.checkups import is_checkup
 from misdetect.said.errors import BadData, BadSpec
-from misdetect.studies.contract import Document, kind_of, read_document
+from misdetect.studies.contract import Document
+from misdetect.studies.documents import read_document
+from misdetect.studies.kinds import kind_of
 
 FIRST = ("settings", "data", "detector", "detector_settings", "versions")
 """In this order settings are named: what was asked, of what, of whom."""

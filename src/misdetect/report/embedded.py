@@ -6,32 +6,19 @@ curves and matrices stand for those too. Rows are in the order in which they are
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from misdetect.drawing.scenes import Row
+from misdetect.drawing.values import Counted, Filter
 from misdetect.engine.store import Run
-from misdetect.metrics.slices import bins
 from misdetect.nouns.boxes import SIDES
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.plan import main_attacks
-from misdetect.studies.ledger import ledger
-
-Row = dict[str, Any]
-Filter = dict[str, Any]
-"""Columns with the values that a row may have there; ``wrong_at`` is a score: see ``wrong_at``."""
-Counted = Callable[..., Counter[tuple[Any, ...]]]
-"""Called with names of columns: how many rows of one study have each of the combinations of values that there are, the
-first in the rows' order first; scores are rounded to four digits."""
+from misdetect.studies import looked
+from misdetect.studies.kinds import REPORTED, kind_of, looked_at
+from misdetect.studies.ledger import ledger, query
 
 MOST = 40_000
 """Rows of a page."""
-CLEAN, EDITED = ("explain", "score", "confusion", "verify"), ("scan", "fuzz", "attack")
-"""Studies of images as they are, in the order in which their word counts where several tell of one failure; and of
-edited ones."""
-REPORTED = 0.3
-"""From which score on a detection counts as reported where no study says."""
 COLUMNS = (
     "study", "case", "image", "object", "condition", "control", "label", *SIDES, "state", "outcome", "harm", "became",
     "score_before", "score", "iou", "flicker", "attributable", "tide", "mechanism", "reason", "by", "size", "scene",
@@ -47,97 +34,46 @@ _CODED = ("study", "case", "image", "condition", "label", "state", "outcome", "h
 
 def page_rows(runs: Mapping[str, Run], reported: float = REPORTED) -> tuple[list[Row], int]:
     """The rows of a page of ``runs`` by study, in their order, and how many were left out."""
-    rows = [row for study in (*CLEAN, *EDITED) if study in runs for row in _of(study, runs[study], reported)]
-    _tell_again(rows)
-    if "detect" in runs:
-        _replay_by_detect(rows, runs["detect"])
+    known = looked_at()
+    rows = [row for study in known if study in runs for row in _of(runs[study], reported)]
+    _tell_again([row for row in rows if not known[row["study"]].edited])
+    _replay_by_asking(rows, runs)
     kept = rows if len(rows) <= MOST else sorted(rows, key=_importance, reverse=True)[:MOST]
     return in_order(kept), len(rows) - len(kept)
 
 
-def _of(study: str, run: Run, reported: float) -> list[Row]:
+def _of(run: Run, reported: float) -> list[Row]:
     """The rows of one run that a page has, with what it adds to them."""
-    about = {row["pair"]: row["t_class"] for row in _pairs(run)} if study == "scan" else {}
-    attacks = {each.name for each in main_attacks(settings_of(run))} if study == "attack" else set()
-    found = []
-    for row in ledger([run]).to_pylist():
-        if not _belongs(row):
-            continue
-        evidence: Any = json.loads(row["evidence"]) if row["evidence"] else None
-        if study == "attack" and evidence["attack"] not in attacks:  # a rung of the ladder, which is no condition
-            continue
-        row["evidence"] = evidence
-        row["by"], row["scene"] = _by(row, evidence, about), scene_of(row, evidence)
-        row["failure"] = _is_failure(row, reported)
+    rows: list[Row] = query([run], looked.looked_at(run, reported)).to_pylist()
+    for row in rows:
+        row["evidence"] = json.loads(row["evidence"]) if row["evidence"] else None
         row["again"] = False
-        found.append(row)
-    areas = np.array([max(row["x1"] - row["x0"], 0) * max(row["y1"] - row["y0"], 0) for row in found])
-    for row, size in zip(found, bins("size", areas).tolist() if found else [], strict=True):
-        row["size"] = size
-    return found
-
-
-def _pairs(run: Run) -> list[Row]:
-    rows: list[Row] = run.query("SELECT DISTINCT pair, t_class FROM rows WHERE t_class IS NOT NULL").to_pylist()
     return rows
 
 
-def _belongs(row: Row) -> bool:
-    if row["outcome"] in (None, "ignored") or row["x0"] is None:
-        return False
-    if row["study"] in EDITED:  # of an edited picture only what is not as before
-        controlled = row["control"] and row["study"] == "fuzz"  # whose patches are not drawn
-        return row["outcome"] != "found" and row["condition"] != "clean" and not controlled
-    return bool(row["condition"] == "clean")
-
-
-def _by(row: Row, evidence: Any, pairs: Mapping[int, str]) -> str | None:
-    if row["study"] == "attack":
-        return str(evidence["attack"])
-    if row["study"] == "fuzz":
-        return str(evidence["inserted"])
-    return pairs.get(int(row["case"].partition("/")[0])) if row["study"] == "scan" else None
-
-
-def scene_of(row: Row, evidence: Any) -> str:
-    """The key of the picture that shows a row of the ledger."""
-    if row["study"] == "scan":
-        return scan_scene(int(row["case"].partition("/")[0]), evidence["x"], evidence["y"], control=row["control"])
-    if row["study"] == "fuzz":
-        return f"fuzz/{row['case']}"
-    if row["study"] == "attack":
-        return f"attack/{row['image']}/{evidence['attack']}"
-    return f"clean/{row['image']}"
-
-
-def scan_scene(pair: int, x: int, y: int, *, control: bool) -> str:
-    """The key of one position of a scan."""
-    return f"scan/{pair}/{x},{y}" + ("/null" if control else "")
-
-
-def _is_failure(row: Row, reported: float) -> bool:
-    if row["study"] == "score" and row["outcome"] == "extra" and row["score"] < reported:
-        return False  # it costs precision at thresholds that nobody uses
-    sure = not row["control"] and not row["flicker"] and row["attributable"] is not False
-    return bool(sure and row["harm"] == "harmful" and row["outcome"] != "found")
-
-
 def _tell_again(rows: Sequence[Row]) -> None:
-    """Mark failures of clean images that an earlier study tells of already."""
+    """Mark failures among ``rows``, of images as they are, that an earlier study tells of already."""
     told: set[Any] = set()
     for row in rows:
-        if row["study"] in CLEAN and row["failure"]:
+        if row["failure"]:
             box = tuple(round(row[side]) for side in SIDES)
             one = (row["image"], row["object"]) if row["object"] is not None else (row["image"], row["label"], box)
             row["again"] = one in told
             told.add(one)
 
 
-def _replay_by_detect(rows: Sequence[Row], run: Run) -> None:
-    """Scores are computed from detections: what is asked again is the image."""
-    asked = {row["image"]: row["replay"] for row in ledger([run]).to_pylist()}
+def _replay_by_asking(rows: Sequence[Row], runs: Mapping[str, Run]) -> None:
+    """What a study says that asks nothing was computed from detections: what is asked again is the image."""
+    silent = {name for name, each in looked_at().items() if not each.asks}
+    evidence = {name: kind_of(name).evidence for name in runs}
+    asking = {name: each.knows for name, each in evidence.items() if each is not None and each.boxes and each.asks}
+    if not asking or not silent & runs.keys():
+        return
+    asked = {
+        row["image"]: row["replay"] for row in ledger([runs[min(asking, key=lambda name: asking[name])]]).to_pylist()
+    }
     for row in rows:
-        if row["study"] == "score":
+        if row["study"] in silent:
             row["replay"] = asked.get(row["image"])
 
 

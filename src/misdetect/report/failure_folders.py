@@ -12,10 +12,10 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.export import whole_folder
+from misdetect.drawing.figures import enlarged, save_png, with_boxes
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels
-from misdetect.report.figures import enlarged, save_png, with_boxes
 from misdetect.said.printable import printable
 from misdetect.studies.failures import Failure, Pictures, told
 from misdetect.studies.notes import Note, with_note

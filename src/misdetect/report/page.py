@@ -17,15 +17,18 @@ import cv2
 import numpy as np
 
 from misdetect.data.dataset import Dataset
+from misdetect.drawing.inline import json_block, whole_page
+from misdetect.drawing.scenes import Row
+from misdetect.drawing.values import Chart
 from misdetect.engine.store import Run
 from misdetect.kept.files import write_atomically
 from misdetect.report.album import Album
-from misdetect.report.embedded import REPORTED, Row, as_columns, counted, page_rows
-from misdetect.report.inline import json_block, whole_page
+from misdetect.report.embedded import as_columns, counted, page_rows
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
-from misdetect.report.views import Chart, charts_of
+from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import Document
+from misdetect.studies.kinds import kind_of, reported_by
 
 LARGEST = 24_000_000
 """Bytes of a page. Rows come first, then figures and boxes; pictures take what is left."""
@@ -34,37 +37,8 @@ PICTURES, FIGURES, _BOXES = 14_000_000, 4_000_000, 3_000_000
 _TOP = 5
 _WIDEST, _HALF = 1400, 1000
 """Pixels of a figure's width; larger ones are made smaller, and those beyond the second take the whole width."""
-TITLES = {
-    "doctor": "Is it wired up right?",
-    "detect": "What it reports",
-    "score": "How good it is",
-    "explain": "Why objects are missed",
-    "confusion": "What is taken for what",
-    "scan": "What a foreign object does to the rest",
-    "fuzz": "What breaks when an object is inserted",
-    "verify": "Does it see parts that are missing?",
-    "attack": "Which loss breaks it",
-}
 _WIDE = {"matrix": 18, "table": 6, "heat": -1}
 """Columns beyond which a chart of that kind takes the whole width of the page."""
-_LIVE = {"explain": ("*",), "fuzz": ("*",), "scan": ("pair-*",), "confusion": ("confusion", "cell-*"),
-         "attack": ("*-[0-9][0-9]",)}  # fmt: skip
-"""Figures of a run directory that the page has as charts and gallery, by the names of their files."""
-_CAPTIONS = {
-    "confusions": "The pairs of classes that are confused most",
-    "confusion-iou": "Sum of confidences and IoUs in each cell",
-    "attacks": "AP50 under every attack",
-    "confusion": "What detections become under attack",
-    "clsaval": "AP50 with parts taken from the clean image",
-    "ladder": "Is the attack strong enough?",
-    "distance": "Attacked from a distance",
-    "states": "States of parts",
-    "prior": "Where parts are, and where they are hallucinated",
-    "ap": "AP of each part",
-    "missing-recall": "Missing parts that are reported, by IoU",
-    "f_vv": "F_vv over the score threshold",
-    "causes": "What hallucinations hang on",
-}
 
 
 class Shown(Protocol):
@@ -109,10 +83,10 @@ def report_page(
     parts, seen, room = [], set[bytes](), [FIGURES]
     for study, run in runs.items():
         drawn = _figures(run, most) if study in finished and study in data and most else []
-        shown = chart_places(named_charts(study, charts[study])) + figures(drawn, seen, room)
+        shown = chart_places(named_charts(study, charts[study])) + figures(drawn, seen, room, captions_of(study))
         found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
         found += settings_table(run.document["settings"])
-        parts.append(section(study, TITLES.get(study, study), found))
+        parts.append(section(study, kind_of(study).title, found))
     failing = {row["study"] for row in rows if row["failure"]}
     top = "" if findings is None else top_findings(findings, failing)
     body = [f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header>', _navigation(runs)]
@@ -132,9 +106,8 @@ def run_page(run: Shown, path: Path, most: int) -> Path:
 
 
 def _reported(runs: Mapping[str, Shown]) -> float:
-    """From which score on a detection is reported, as explain has it."""
-    known = (runs[study].document["settings"].get("score") for study in ("explain", "confusion") if study in runs)
-    return float(next((score for score in known if score is not None), REPORTED))
+    """From which score on a detection is reported."""
+    return reported_by({study: run.document["settings"].get("score") for study, run in runs.items()})
 
 
 def _opened(runs: Mapping[str, Shown]) -> tuple[dict[str, Dataset], str]:
@@ -242,10 +215,10 @@ def _is_wide(chart: Chart) -> bool:
 
 def _figures(run: Shown, most: int) -> list[Path]:
     """The figures of ``run`` that the page does not have as charts or gallery; where it has all, none is drawn."""
-    live = _LIVE.get(run.document["study"], ())
-    if "*" in live or (run.document["study"] == "scan" and not run.document["interference"]):
+    figures = kind_of(run.document["study"]).figures
+    if figures is None or "*" in figures.live or not figures.beyond(run.document):
         return []
-    return [path for path in run.figures(most) if not any(fnmatch(path.stem, pattern) for pattern in live)]
+    return [path for path in run.figures(most) if not any(fnmatch(path.stem, pattern) for pattern in figures.live)]
 
 
 def paragraphs(sentences: Sequence[str]) -> str:
@@ -253,7 +226,13 @@ def paragraphs(sentences: Sequence[str]) -> str:
     return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
 
 
-def figures(paths: Sequence[Path], seen: set[bytes], room: list[int]) -> str:
+def captions_of(study: str) -> Mapping[str, str]:
+    """What the figures of a study are called, by the names of their files."""
+    figures = kind_of(study).figures
+    return {} if figures is None else figures.captions
+
+
+def figures(paths: Sequence[Path], seen: set[bytes], room: list[int], captions: Mapping[str, str] | None = None) -> str:
     """The PNG files among ``paths``, embedded, smaller where they are wide, but for those ``seen`` already and those
     for which no ``room`` (bytes, counted down) is left."""
     found = []
@@ -265,7 +244,7 @@ def figures(paths: Sequence[Path], seen: set[bytes], room: list[int]) -> str:
             room[0] -= len(source)
             if room[0] < 0:
                 break
-            name = html.escape(_CAPTIONS.get(path.stem, path.stem))
+            name = html.escape((captions or {}).get(path.stem, path.stem))
             image = f'<img alt="{name}" src="data:image/{kind};base64,{source}">'
             place = "wide" if wide else "half"
             figure = f'<figure class="figure">{image}<figcaption>{name}</figcaption></figure>'

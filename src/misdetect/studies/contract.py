@@ -1,111 +1,48 @@
-"""What every study is, so that nothing else needs to know which one it has.
+"""What a study is: ``Kind`` is all that anything outside its room knows of it.
 
-A study has settings, makes cases out of data (``engine.requests.Study``), and its rows are read again as a document, as
-ledger rows and as headline numbers. ``Kind`` holds these together; ``KINDS`` is the one table of studies.
+Command line, Python, checkup, report, app, compare and export walk over the kinds that are registered
+(``studies.kinds``) and know none of them by name. Nothing heavy is imported here: a kind names its parts, and each is
+imported when it is first asked for, so that ``misdetect --help`` waits for none.
 """
 
-import json
-import shlex
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-import duckdb
+if TYPE_CHECKING:
+    from pathlib import Path
 
-from misdetect.data import unseen
-from misdetect.data.dataset import Dataset
-from misdetect.data.opened import Opened
-from misdetect.detectors import load_detector
-from misdetect.engine import Outcome, Progress, joint_budget, run_study
-from misdetect.engine.backend import Asking, requests_of
-from misdetect.engine.requests import Study
-from misdetect.engine.store import DOCUMENT, Run
-from misdetect.kept.budget import Budget
-from misdetect.kept.files import read_regular, write_atomically
-from misdetect.nouns.labels import joining
-from misdetect.nouns.open_names import OpenNames, names_in
-from misdetect.nouns.picture import digest
-from misdetect.nouns.protocols import Detector, describe
-from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Range
-from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadData, BadSpec, LevelTooLow, MisdetectError, RunMismatch
-from misdetect.studies.workforce import Workforce
+    from rich.console import Console
 
-KINDS = {
-    "attack": "misdetect.studies.attack:ATTACK",
-    "confusion": "misdetect.studies.confusion:CONFUSION",
-    "detect": "misdetect.studies.detect:DETECT",
-    "doctor": "misdetect.studies.doctor:DOCTOR",
-    "explain": "misdetect.studies.explain:EXPLAIN",
-    "fuzz": "misdetect.studies.fuzz:FUZZ",
-    "retest": "misdetect.studies.retest:RETEST",
-    "scan": "misdetect.studies.scan:SCAN",
-    "score": "misdetect.studies.score:SCORE",
-    "training": "misdetect.studies.training:TRAINING",
-    "verify": "misdetect.studies.verify:VERIFY",
+    from misdetect.data.dataset import Dataset
+    from misdetect.data.opened import Opened
+    from misdetect.drawing.scenes import Stage
+    from misdetect.drawing.tables import Table
+    from misdetect.drawing.values import Chart, Counted
+    from misdetect.engine.backend import Asking
+    from misdetect.engine.requests import Study
+    from misdetect.engine.store import Run
+    from misdetect.nouns.protocols import Detector
+    from misdetect.registry import Registered
+    from misdetect.studies.running import Running
+
+T = TypeVar("T")
+Document = dict[str, Any]
+"""What a run says, JSON-able: the same for the same rows."""
+Group = Literal["wrong", "why", "breaks", "better", "look", "data"]
+GROUPS: Mapping[Group, str] = {
+    "wrong": "What is wrong with my detector?",
+    "why": "Why does it miss, confuse, invent?",
+    "breaks": "What breaks it?",
+    "better": "Make it better",
+    "look": "Look and compare",
+    "data": "Data and detectors",
 }
-_CHECK = "check"
-"""Where ``document.json`` has the checksum of everything else in it."""
-_SHOWN = 0.05
-"""What a detector is asked to show that hides what a study has to see."""
-_HOW = Heading("Running")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Running(Workforce):
-    """How a study is run; nothing here changes its rows."""
-
-    out: Annotated[Path | None, RUNNING, _HOW] = None
-    """Run directory; the same command goes on where it was interrupted. Without one nothing is kept."""
-    limit: Annotated[Count | None, RUNNING, _HOW] = None
-    """Use only the first N images."""
-    batch: Annotated[Count | None, RUNNING, _HOW] = None
-    """Images per call; by default what the detector likes."""
-    queries: Annotated[Number | None, RUNNING, _HOW] = None
-    """Ask the detector at most N times."""
-    timeout: Annotated[float | None, RUNNING, _HOW, Range(0.001)] = None
-    """With several workers: give up on a call of the detector after so many seconds."""
-    cache: Annotated[bool, RUNNING, _HOW] = True
-    """Use answers of earlier runs, and remember those of this one."""
-    retry_failed: Annotated[bool, RUNNING, _HOW] = False
-    """Ask again about cases that failed in earlier sittings."""
-    repair: Annotated[bool, RUNNING, _HOW] = False
-    """Remove damaged parts and ask again about their cases."""
-    progress: Annotated[Progress | None, PYTHON] = None
-    """Called with cases done, cases in all and counts."""
-
-    def settled(self, detector: Detector, out: Path) -> Self:
-        """These settings for a run of ``detector`` in ``out``."""
-        return replace(self, out=out)
-
-    @property
-    def faint(self) -> tuple[float, float] | None:
-        """From which score on a box is faint, and from which it is a detection, where the study tells one from the
-        other; ``None``: it does not."""
-        return None
-
-    def asking(self, out: Path) -> Asking:
-        """How the detector is asked. A budget is counted in a file beside the run; an earlier sitting's counts on."""
-        return Asking(self.batch, self.cache, self.budget(out), timeout=self.timeout)
-
-    @property
-    def limited(self) -> bool:
-        """Whether these settings limit what may be spent."""
-        return self.queries is not None
-
-    def budget(self, out: Path) -> Budget | None:
-        """What may be spent, or ``None``."""
-        counted = budget_file(out)
-        return Budget(queries=self.queries, path=counted) if self.queries is not None or counted.exists() else None
-
-
-def budget_file(out: Path) -> Path:
-    """Where the queries of the run ``out`` are counted."""
-    return out.with_name(out.name + ".budget")
+"""The questions that verbs answer, in the order of ``misdetect --help``."""
 
 
 @dataclass(frozen=True)
@@ -116,192 +53,328 @@ class Headline:
     interval: Sequence[float] | None = None
 
 
-Document = dict[str, Any]
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, as a checkup says it: ``sentence`` and ``advice`` for a person. ``value`` in 0..1 is the
+    share of the objects (or of AP50) that is at stake, with its ``interval`` where it has one. ``kind`` is what is
+    wrong in one word; findings of one study and kind are of the same thing, whatever the detector.
+
+    What only follows from another finding does not come before it: ``follows`` names the kinds of findings that this
+    one follows from, ``brings`` those that follow from this one."""
+
+    sentence: str
+    advice: str
+    value: float
+    interval: tuple[float, float] | None
+    study: str
+    kind: str
+    follows: tuple[str, ...] = ()
+    brings: tuple[str, ...] = ()
+
+    def document(self) -> Document:
+        """As it stands in the document of a checkup."""
+        names = ("sentence", "advice", "value", "interval", "study", "kind")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A study as everything else sees it.
+class Evidence:
+    """Which rows of the ledger people look at one by one, and the picture behind each.
 
-    ``settings``: its class. ``prepare(detector, data, settings, asking)`` makes the ``Study``, and may ask the detector
-    first. The rest are functions of a run directory, and need neither detector nor data: ``document``; ``ledger``, a
-    SELECT over ``rows`` with the ledger's columns; ``sentences`` of a document, what was found, the most important
-    first; ``numbers`` of a document, by name, for comparing runs. ``rebuild`` makes the study of a run again, given its
-    data, to draw its pictures or to run one of its cases once more. ``compare(runs, confidence, seed)`` says more of
-    several runs than their numbers, where all of them are run directories: documents that a verb printed are compared
-    by their numbers where these are all there is to say, or ``by_document`` allows it; ``replay(run, data, case,
-    detector)`` more of one case than whether its rows are the same. ``after(study, detector, run, settings, asking)``
-    asks more once a run is finished, into a directory of its own inside the run's, where ``document`` finds it.
-    ``asked(detector, settings)`` is what a run really asks, where that is not the detector alone. ``stored(spec, data,
-    settings)``, of a study that needs no model: what stands for the detector where stored predictions are given, and
-    the settings that are left. ``open_names``: whether it can do without knowing a detector's classes beforehand.
-    """
+    ``condition`` is that of the ledger's rows that tell of failures; "clean": of images as they are. ``rank`` is the
+    order in which studies are shown, and in which their word counts where several tell of one failure. SQL over the
+    columns of the ledger are ``scene``, the key of the picture that shows a row, ``by(run)``, what did it (an attack,
+    the class of an object that was put in), ``among(run)``, which rows of that condition count where not all do,
+    ``first(run)``, which of these stand for all where several tell of the same, and ``shown``, which are looked at one
+    by one. ``stage(run, data)`` makes the edited pictures again. ``boxes`` is a SELECT over ``rows`` (``t``) of the
+    objects and detections of images as they are (``kind, image, id, label, x0, y0, x1, y1, tide, score``), and
+    ``knows`` how well: the largest is asked. ``reports``: its setting ``score`` says from which score on a detection is
+    reported; ``faint``: detections below that are no failures. ``asks``: whether its cases can be asked again.
+    ``rows``: whether it has such rows at all, and not only boxes."""
+
+    condition: str = "clean"
+    rank: int = 100
+    scene: str = "'clean/' || image"
+    by: Callable[[Run], str] | None = None
+    among: Callable[[Run], str] | None = None
+    first: Callable[[Run], str] | None = None
+    shown: str = "true"
+    stage: Callable[[Run, Dataset], Stage] | None = None
+    boxes: str | None = None
+    knows: int = 0
+    reports: bool = False
+    faint: bool = False
+    asks: bool = True
+    rows: bool = True
+
+    @property
+    def edited(self) -> bool:
+        """Whether it looks at edited images."""
+        return self.condition != "clean"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures in files. ``draw(run, data, most)`` writes at most ``most`` of each kind into the run directory;
+    ``compared(document, folder)`` those of runs side by side. ``captions`` by the names of files; ``live`` are patterns
+    of names that a page has as charts or in its gallery; ``beyond(document)``: whether there are any others."""
+
+    draw: Callable[[Run, Dataset, int], list[Path]]
+    compared: Callable[[Document, Path], list[Path]] | None = None
+    captions: Mapping[str, str] = field(default_factory=dict)
+    live: tuple[str, ...] = ()
+    beyond: Callable[[Document], bool] = lambda document: True
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """What a checkup knows when it comes to a study: the ``data``, whether it is ``annotated`` and has ``states`` of
+    parts, how much each study may ask (``plan``), the ``runs`` so far by study, and the ``limit`` on images."""
+
+    data: Dataset
+    annotated: bool
+    states: bool
+    plan: Mapping[str, int]
+    runs: Mapping[str, Any]
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a detector is: ``seconds`` there are in all, those that an image takes (``query``; ``inside``: looked
+    into), and how many ``images`` there are."""
+
+    seconds: float
+    query: float
+    inside: float
+    images: int
+
+
+@dataclass(frozen=True)
+class InCheckup:
+    """What a checkup does with a study. ``order``: those that explain others first. ``settings(examined)`` are the
+    settings that it is run with, a sentence why it is not run, or ``None`` where that need not be said.
+    ``plan(pace)``: how much it may ask. ``required``: without it nothing can be checked. ``subject(examined)`` is what
+    is studied in place of the detector, a run of another study. ``more(run)`` is added to its document."""
+
+    order: int
+    settings: Callable[[Examined], Mapping[str, Any] | str | None]
+    plan: Callable[[Pace], int] | None = None
+    required: bool = False
+    subject: Callable[[Examined], Any] | None = None
+    more: Callable[[Run], Document] | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an assertion (``assert_stable``, ``assert_no_hallucination``) holds of a run of this study: the number at
+    ``key``, the low ``end`` of its interval, and SQL for the ledger's rows to name. ``unknown``: the same where nothing
+    is annotated. ``fits(data)``: whether the data has what it takes; the first study that fits is run. ``settings`` are
+    its defaults where no budget is given."""
+
+    key: str
+    end: str
+    rows: str
+    unknown: tuple[str, str] | None = None
+    fits: Callable[[Dataset], bool] = lambda data: True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    rank: int = 100
+
+
+Inserted = Literal["unlabelled", "labelled", "ignored"]
+"""Whether an object that was put in is annotated; ignored: as a crowd, which is neither to be found nor wrong."""
+Hidden = Literal["drop", "mark", "keep"]
+"""What becomes of annotations that it hides."""
+
+
+class Made(Protocol):
+    """Images that a run made, as data to train on: ``which`` of them, and the photo that each was made of
+    (``backgrounds``)."""
+
+    @property
+    def which(self) -> str: ...
+    @property
+    def backgrounds(self) -> Sequence[str]: ...
+    def dataset(self) -> Dataset: ...
+    def about(self, i: int) -> Document:
+        """What image ``i`` shows, for its record; the ids of annotations that are ``hidden``, where any may be."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a verb is about, beside its settings: its name in Python and as an option, and its help."""
 
     name: str
-    settings: type[Any]
-    prepare: Callable[[Any, Opened, Any, Asking], Study]
-    document: Callable[[Run], Document]
-    ledger: Callable[[Run], str]
-    sentences: Callable[[Document], list[str]]
-    numbers: Callable[[Document], dict[str, Headline]]
-    rebuild: Callable[[Run, Dataset], Study]
-    compare: Callable[[Mapping[str, Run], float, int], Document] | None = None
-    by_document: bool = False
-    replay: Callable[[Run, Dataset, str, Detector], Document] | None = None
-    after: Callable[[Any, Detector, Run, Any, Asking], None] | None = None
-    asked: Callable[[Detector, Any], Detector] | None = None
-    stored: Callable[[str, Dataset, Any], tuple[Any, Any]] | None = None
-    open_names: bool = False
+    help: str
 
 
-def kind_of(study: str) -> Kind:
-    """The study of that name; its files are imported when it is first asked for."""
-    if study not in KINDS:
-        raise BadData(f"this misdetect has no study {study!r}; it has {', '.join(KINDS)}.")
-    module, _, name = KINDS[study].partition(":")
-    found: Kind = getattr(import_module(module), name)
-    return found
+DETECTOR = Subject("detector", "Detector spec; `misdetect detectors` lists them.")
+DATA = Subject("data", "Data spec, e.g. coco:instances.json or rooms:val.")
 
 
-def showing_faint(detector: Detector, faint: tuple[float, float] | None) -> tuple[Detector, str | None]:
-    """``detector`` with a threshold of its own so low that it shows what is ``faint``, and what was done; the detector
-    as it is where it shows that already, where it reports less than what counts as a detection, or where its spec knows
-    no such option. Its detections stay the same: a box of a low score suppresses none of a higher one."""
-    own, spec = getattr(detector, "settings", {}).get("score"), getattr(detector, "spec", None)
-    if faint is None or not isinstance(own, int | float) or not faint[0] < own <= faint[1] or not isinstance(spec, str):
-        return detector, None
-    shown = min(_SHOWN, max(faint[0], 0.0))
-    try:
-        open_ = load_detector(Spec.parse(spec).instead("score", f"{shown:g}"), tuple(detector.names))
-    except BadSpec:
-        return detector, None
-    if hasattr(detector, "asked_before"):
-        open_.asked_before = detector.asked_before  # type: ignore[attr-defined]
-    return open_, f"the detector is asked for scores from {shown:g} on, not {own:g}: what is faint is not gone."
+class Part(Generic[T]):
+    """A part of a kind: the object itself, or where it is, as "file:name" in the kind's room; unless the kind says
+    otherwise it is at ``place``."""
+
+    def __init__(self, place: str | None, *, needed: bool = False) -> None:
+        self.place, self.needed = place, needed
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, kind: Kind, owner: type) -> T:
+        return kind.part(self.name)  # type: ignore[no-any-return]
 
 
-def run_kind(
-    kind: Kind, detector: Detector, data: str | Dataset, settings: Running, out: Path
-) -> tuple[Study, Outcome]:
-    """Run a study into ``out``. The spec that ``detector`` was loaded from is what workers load theirs from."""
-    if isinstance(detector.names, OpenNames) and not kind.open_names:
-        raise LevelTooLow(
-            f"{kind.name} needs a detector whose classes are known beforehand; those of {describe(detector)} are open: "
-            "use scan, explain or detect."
+class Kind:
+    """A study: what it is called and what it is made of. To build one, write a package (its *room*) and register an
+    instance of this class as an entry point of the group ``misdetect.studies``, under the study's name::
+
+        BRIGHTNESS = Kind(
+            "brightness",
+            room=__name__,  # the package that its parts are in
+            help="How far images can be darkened before objects are lost.",
+            group="breaks",  # the question it answers: a key of GROUPS
+            title="What darkness does",  # heading on a page
+            example="--detector zoo:yolox --data rooms:val --out RUN",
+            settings="settings:BrightnessSettings",
         )
-    detector, said = showing_faint(detector, settings.faint)
-    settings = settings.settled(detector, out)
-    spec = getattr(detector, "spec", None)
-    own, settled = spec if isinstance(spec, str) else detector, replace(settings, progress=None)
-    if kind.asked is not None:
-        detector = kind.asked(detector, settings)
-    asking = settings.asking(out)
-    asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
-    opened = Opened(data, settings.limit, getattr(settings, "truth", None))
-    study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
-    make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
-    outcome = run_study(
-        study,
-        detector,
-        out,
-        make_detector=make,
-        workers=settings.workers,
-        cluster=settings.elsewhere,
-        asking=asking,
-        retry_failed=settings.retry_failed,
-        repair=settings.repair,
-        view=settings.document("view"),
-        progress=settings.progress,
-    )
-    if kind.after is not None and outcome.run.finished:
-        kind.after(study, detector, outcome.run, settings, asking)
-    counts = Counter(outcome.stats)
-    counts.update(requests_of(detector))
-    return study, replace(outcome, stats=counts, notes=(*filter(None, [said]), *outcome.notes))
+
+    Each part is in the file that is said beside it here (``document`` in ``document.py``); one that is elsewhere is
+    named as "file:name", or given itself. ``settings``, ``prepare``, ``rebuild``, ``ledger``, ``document``,
+    ``sentences`` and ``numbers`` are needed. With these the study is a verb with all its options, a function of
+    ``misdetect``, and is shown, compared by its numbers, queried in the ledger, exported, reported and served; each
+    further part adds what it says. All but ``prepare`` work from the run directory (``engine.store.Run``) and what it
+    says of itself: neither detector nor data is needed. Without an ``example`` it has no verb.
+    """
+
+    settings: Part[type[Running]] = Part(None, needed=True)
+    """Its settings: a frozen dataclass derived from ``studies.running.Running``; the sentence below a field is its
+    help."""
+    prepare: Part[Callable[[Any, Opened, Any, Asking], Study]] = Part("study:prepare", needed=True)
+    """``prepare(detector, opened, settings, asking)`` makes the ``Study``, whose cases yield ``Detect``, ``Trace`` and
+    ``Gradient``; it may ask the detector first."""
+    rebuild: Part[Callable[[Run, Dataset], Study]] = Part("study:rebuild", needed=True)
+    """``rebuild(run, data)``: the study of a run again, to draw its pictures or to run one of its cases once more."""
+    ledger: Part[Callable[[Run], str]] = Part("rows:ledger", needed=True)
+    """``ledger(run)``: a SELECT over the run's ``rows`` with columns of the ledger; those that it leaves out are
+    null."""
+    document: Part[Callable[[Run], Document]] = Part("document:document", needed=True)
+    """``document(run)``: everything that the run says, JSON-able."""
+    sentences: Part[Callable[[Document], list[str]]] = Part("document:sentences", needed=True)
+    """``sentences(document)``: what was found in words, the most important first."""
+    numbers: Part[Callable[[Document], dict[str, Headline]]] = Part("document:numbers", needed=True)
+    """``numbers(document)``: headline numbers by name, for comparing runs."""
+
+    show: Part[Callable[[Console, Mapping[str, Any]], None] | None] = Part("shown:show")
+    """``show(console, document)``: how a terminal shows the document; without it, its sentences."""
+    findings: Part[Callable[[Document, Mapping[str, Document]], Iterable[Finding]] | None] = Part("findings:findings")
+    """``findings(document, documents)``: what a checkup says is wrong; ``documents`` are those of all studies, by
+    name."""
+    charts: Part[Callable[[Run, Document, Counted, Dataset | None], list[Chart]] | None] = Part("charts:charts")
+    """``charts(run, document, counted, data)``: charts as values, which the page and the app draw."""
+    figures: Part[Figures | None] = Part("figures:FIGURES")
+    """Figures in files."""
+    evidence: Part[Evidence | None] = Part("evidence:EVIDENCE")
+    """The rows that people look at one by one."""
+    tables: Part[Callable[[Sequence[Document]], Iterable[Table]] | None] = Part("latex:tables")
+    """``tables(documents)``: tables as a paper prints them, of one or several runs."""
+    checkup: Part[InCheckup | None] = Part("checkup:CHECKUP")
+    """What a checkup does with it."""
+    claims: Part[Mapping[str, Claim] | None] = Part("claims:CLAIMS")
+    """What assertions hold of a run, by the assertion's name without ``assert_``."""
+    images: Part[Callable[[Run, Dataset, str | None, Inserted, Hidden], Made] | None] = Part(None)
+    """``images(run, data, which, inserted, hidden)``: the images that it made, as data to train on."""
+
+    compare: Part[Callable[[Mapping[str, Run], float, int], Document] | None] = Part("compare:compare")
+    """``compare(runs, confidence, seed)``: more of several runs than their numbers. All of them are run directories,
+    unless ``by_document``: then documents that a verb printed are compared by their numbers too."""
+    show_compared: Part[Callable[[Console, Mapping[str, Any]], None] | None] = Part("shown:show_compared")
+    """``show_compared(console, document)``: how a terminal shows runs side by side, where numbers and what differs are
+    not all."""
+    replay: Part[Callable[[Run, Dataset, str, Detector], Document] | None] = Part("replay:replay")
+    """``replay(run, data, case, detector)``: more of one case than whether its rows are the same."""
+
+    after: Part[Callable[[Any, Detector, Run, Any, Asking], None] | None] = Part(None)
+    """``after(study, detector, run, settings, asking)`` asks more once a run is finished, into a directory of its own
+    inside the run's, where ``document`` finds it."""
+    asked: Part[Callable[[Detector, Any], Detector] | None] = Part(None)
+    """``asked(detector, settings)``: what a run really asks, where that is not the detector alone."""
+    stored: Part[Callable[[Any, Dataset, Any], tuple[Any, Any]] | None] = Part(None)
+    """``stored(predictions, data, settings)``, of a study that needs no model: what stands for the detector where
+    stored predictions (a spec, or a run of detect) are given, and the settings that are left."""
+    run: Part[Callable[[Any, Any, Any, Path], tuple[Run, Dataset]] | None] = Part(None)
+    """``run(subject, data, settings, path)``: of a study that asks nobody: runs it into ``path``; the run, and its
+    data."""
+    results: Part[Callable[[Run, Dataset, Path], tuple[Document, list[str]]] | None] = Part(None)
+    """``results(run, data, path)``: of a study whose verb leaves a file and no run: writes it; what the document then
+    has in place of its own, and notes."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        room: str,
+        help: str,
+        group: Group,
+        title: str,
+        example: str | None = None,
+        subjects: tuple[Subject, Subject] = (DETECTOR, DATA),
+        headlines: Sequence[str] = (),
+        by_document: bool = False,
+        open_names: bool = False,
+        **parts: Any,
+    ) -> None:
+        self.name, self.room, self.help, self.group, self.title = name, room, help, group, title
+        self.example, self.subjects = example, subjects
+        self.headlines: Sequence[str] = headlines
+        """Differences between runs that a person is told of, certain or not."""
+        self.by_document = by_document
+        self.open_names = open_names
+        """Whether it can do without knowing a detector's classes beforehand."""
+        self.registered: Registered | None = None
+        """What registers it, once it is found there."""
+        if unknown := parts.keys() - known_parts().keys():
+            raise TypeError(f"a Kind has no part {', '.join(sorted(unknown))}; it has {', '.join(known_parts())}.")
+        self._parts = parts
+
+    @property
+    def missing(self) -> list[str]:
+        """The needed parts that it lacks."""
+        return [name for name, each in known_parts().items() if each.needed and not self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Whether it has the part ``name``, or a file where that would be; neither is imported for it."""
+        where = self._parts.get(name, known_parts()[name].place)
+        if not isinstance(where, str):
+            return where is not None
+        return find_spec(f"{self.room}.{where.partition(':')[0]}") is not None
+
+    def part(self, name: str) -> Any:
+        """The part ``name``, imported if need be; ``None`` where it has none."""
+        if name not in self._parts or isinstance(self._parts[name], str):
+            self._parts[name] = self._imported(name)
+        return self._parts[name]
+
+    def _imported(self, name: str) -> Any:
+        said = name in self._parts
+        where = str(self._parts[name]) if said else known_parts()[name].place
+        if where is None or not (said or self.has(name)):
+            return None
+        module, _, attribute = where.partition(":")
+        try:
+            found = import_module(f"{self.room}.{module}")
+            return getattr(found, attribute) if said else getattr(found, attribute, None)
+        except (ImportError, AttributeError) as error:
+            if self.registered is None or self.registered.own:
+                raise
+            raise self.registered.broken(f"its part {name!r} ({where}) cannot be had, {error}") from error
+
+    def __repr__(self) -> str:
+        return f"Kind({self.name!r})"
 
 
-def _worker_detector(study: str, own: Any, names: tuple[str, ...], settings: Running) -> Detector:
-    """What a worker asks: its own copy of the detector, as the run has it."""
-    detector, asked = load_detector(own, names), kind_of(study).asked
-    return detector if asked is None else asked(detector, settings)
-
-
-def document_of(run: Run) -> Document:
-    """The document of ``run``, from its directory alone: what it is, how far it got, its settings, what it found."""
-    identity, failed = run.about["identity"], run.errors().to_pylist()
-    own: Document = {
-        "study": run.study,
-        "detector": identity["detector"]["spec"],
-        "data": identity["data"]["spec"],
-        "cases": run.cases,
-        "done": len(run.done()),
-        "failed": len(failed),
-        "failures": [{name: each[name] for name in ("case", "image", "error")} for each in failed],
-        "finished": run.finished,
-        "settings": {
-            **run.settings,
-            **run.about.get("view", {}),
-            "limit": identity["data"]["limit"],
-            "detector": run.about["detector_settings"],
-        },
-    }
-    found = kind_of(run.study).document(run)
-    settings = own["settings"] | found.pop("settings", {})
-    own["settings"] = dict(sorted(settings.items()))  # those read again from run.json come in another order
-    own["joining"] = joining(names_in(identity["detector"]), identity["data"]["names"])
-    return own | found
-
-
-def read_document(run: Run) -> Document:
-    """The document of ``run``: as kept in ``document.json``, or computed again where that is damaged or does not fit
-    the rows."""
-    path = run.path / DOCUMENT
-    try:
-        found: Document = json.loads(read_regular(path).decode())
-        sound = found.pop(_CHECK) == _checksum(found)
-        shown = {**run.settings, **run.about.get("view", {})}
-        current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))
-        if sound and current and all(found["settings"].get(name) == value for name, value in shown.items()):
-            return found
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, MisdetectError):  # of the rows
-            raise
-    try:
-        return document_of(run)
-    except (duckdb.Error, LookupError, ValueError) as error:  # most studies cannot say anything of no rows at all
-        if isinstance(error, MisdetectError) or run.done():
-            raise
-        raise BadData(
-            f"{run.address} has nothing to show: no case is done yet. The command that made it goes on."
-        ) from error
-
-
-def keep_document(run: Run) -> Document:
-    """Compute the document of ``run`` and keep it beside the rows."""
-    found: Document = json.loads(json.dumps(document_of(run), allow_nan=False))
-    text = json.dumps({**found, _CHECK: _checksum(found)}, indent=2) + "\n"
-    write_atomically(run.path / DOCUMENT, text.encode())
-    return found
-
-
-def _checksum(document: Document) -> str:
-    return digest(json.dumps(document))
-
-
-def data_of(run: Run, *, trust: bool = False) -> Dataset:
-    """The data that ``run`` looked at, opened again: pictures need it. It must be the same. A run directory is data: a
-    place beyond this machine that it names is only read where that was opened here before, or with ``trust``."""
-    known = run.about["identity"]["data"]
-    if known["part"] is not None or known["spec"] == "memory:":
-        raise BadData(f"{run.address}: its data was chosen in Python and cannot be opened again from the run alone.")
-    for spec in (known["spec"], run.settings.get("truth"), run.settings.get("pool")):
-        plain = str(spec or "").removeprefix("mirrored:")
-        if not trust and (place := unseen(plain)) is not None:
-            raise BadSpec(
-                f"{run.address} looked at {plain}, and {place} was never opened on this machine: a run may come from "
-                f"elsewhere, so name it yourself first (misdetect data {shlex.quote(plain)})."
-            )
-    found = Opened(known["spec"], known["limit"], run.settings.get("truth")).data
-    if found.fingerprint != known["fingerprint"]:
-        raise RunMismatch(f"the data {known['spec']} has changed since {run.address} was run.")
-    return found
+def known_parts() -> dict[str, Part[Any]]:
+    """The parts that a kind can have, by name."""
+    return {name: each for name, each in vars(Kind).items() if isinstance(each, Part)}

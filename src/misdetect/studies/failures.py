@@ -4,33 +4,24 @@ A failure is what harms (or, where nothing is annotated, what changes) and is th
 control, nothing that the control shows too. The same happening to the same object at many positions is one failure.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from misdetect.data.dataset import Dataset, Sample
+from misdetect.drawing.scenes import Stage
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import Pixels
-from misdetect.studies.attack.adversarial import first_loss
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.results import attacked_images
-from misdetect.studies.attack.rows import pixels_of
-from misdetect.studies.contract import kind_of
-from misdetect.studies.fuzz.replay import find_case
-from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.ledger import query
-from misdetect.studies.scan.rows import OBJECT
+from misdetect.studies.looked import evidence_of
 
 Failure = dict[str, Any]
-"""A row of the ledger, with ``times``: how often it happened."""
-_CONDITIONS = {"scan": "transplant", "fuzz": "insertion", "attack": "attack"}
-"""What is done to a picture; other studies look at clean ones."""
+"""A row of the ledger, with ``times``: how often it happened, and ``scene``: the picture that shows it."""
 _DISTINCT = """
-    SELECT *, count(*) OVER same AS times FROM ledger
+    SELECT *, {scene} AS scene, count(*) OVER same AS times FROM ledger
     WHERE NOT control AND condition = '{condition}' AND outcome IN ('missed', 'renamed', 'moved', 'extra')
     AND x0 IS NOT NULL AND flicker IS NOT TRUE AND attributable IS NOT FALSE
-    AND (harm = 'harmful' OR (harm = 'unknown' AND attributable)) AND {attack}
+    AND (harm = 'harmful' OR (harm = 'unknown' AND attributable)) AND {first}
     WINDOW same AS (
         PARTITION BY image, outcome, became, label, object, CASE WHEN object IS NULL THEN [x0, y0, x1, y1] END)
     QUALIFY row_number() OVER (same ORDER BY abs(coalesce(score_before, 0) - coalesce(score, 0)) DESC, "case") = 1
@@ -38,10 +29,11 @@ _DISTINCT = """
 
 
 def failures(run: Run) -> list[Failure]:
-    """The failures of ``run``, those that lose most of a score first; of an attack those of its first loss."""
-    named = f"json_extract_string(evidence, '$.attack') = '{first_loss(run)}'" if run.study == "attack" else "true"
-    condition = _CONDITIONS.get(run.study, "clean")
-    rows: list[Failure] = query([run], _DISTINCT.format(condition=condition, attack=named)).to_pylist()
+    """The failures of ``run``, those that lose most of a score first."""
+    evidence = evidence_of(run)
+    first = "true" if evidence.first is None else evidence.first(run)
+    asked = _DISTINCT.format(condition=evidence.condition, first=first, scene=evidence.scene)
+    rows: list[Failure] = query([run], asked).to_pylist()
     return rows
 
 
@@ -63,12 +55,9 @@ class Pictures:
         return {self._data[i].id: i for i in range(len(self._data))}
 
     @cached_property
-    def _study(self) -> Any:
-        return kind_of(self._run.study).rebuild(self._run, self._data)
-
-    @cached_property
-    def _attacked(self) -> Mapping[str, bytes]:
-        return attacked_images(self._run, first_loss(self._run), settings_of(self._run))
+    def _stage(self) -> Stage | None:
+        made = evidence_of(self._run).stage
+        return None if made is None else made(self._run, self._data)
 
     def sample(self, failure: Mapping[str, Any]) -> Sample:
         """The photo that it happened on, with its truth."""
@@ -76,16 +65,8 @@ class Pictures:
 
     def edited(self, failure: Mapping[str, Any]) -> Pixels | None:
         """What the detector was asked about; ``None`` where that is the photo itself, or was not kept."""
-        if self._run.study == "fuzz":
-            picture = self._study.bench.picture(Insertion.of_row(find_case(self._run, failure["case"])))
-        elif self._run.study == "scan":
-            pair = self._study.open_pair(int(failure["case"].partition("/")[0]))
-            at = json.loads(failure["evidence"])
-            picture = pair.picture(OBJECT, at["x"], at["y"], self._study.how.seed)
-        elif self._run.study == "attack":
-            kept = self._attacked.get(failure["image"])
-            return None if kept is None else pixels_of(kept)
-        else:
+        if self._stage is None:
             return None
-        drawn: Pixels = picture.render()
-        return drawn
+        self._stage.load([failure["scene"]])
+        drawn = self._stage.pictures(failure["scene"])
+        return None if drawn is None else drawn[1]

@@ -10,7 +10,7 @@ from misdetect.data.opened import Opened
 from misdetect.engine.requests import Case
 from misdetect.nouns.labels import Joined
 from misdetect.nouns.open_names import fixed
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 
 class JoinedStudy:

@@ -20,7 +20,7 @@ from misdetect.engine.store import Run, new_database
 from misdetect.kept.files import check_writable, write_atomically
 from misdetect.nouns.labels import Joined
 from misdetect.said.errors import BadSpec
-from misdetect.studies.contract import kind_of
+from misdetect.studies.kinds import kind_of
 
 OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")
 COLUMNS = {
@@ -111,13 +111,13 @@ def spellings(run: Run) -> dict[str, str]:
 
 def _respelt(run: Run, name: str) -> str:
     """A column of class names, as the data spells them."""
-    other = " ".join(f"WHEN {_text(word)} THEN {_text(spelt)}" for word, spelt in spellings(run).items())
+    other = " ".join(f"WHEN {literal(word)} THEN {literal(spelt)}" for word, spelt in spellings(run).items())
     return f'CASE "{name}" {other} ELSE "{name}" END AS "{name}"' if other else f'"{name}" AS "{name}"'
 
 
-def _text(value: str) -> str:
-    """A value in SQL; views have no parameters."""
-    return "'" + value.replace("'", "''") + "'"
+def literal(value: str | None) -> str:
+    """A text, or NULL, in SQL; views have no parameters."""
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
 def _value(name: str, run: Run) -> str:
@@ -126,9 +126,9 @@ def _value(name: str, run: Run) -> str:
     quoted = """CASE WHEN regexp_full_match("case", '[\\w./@,:-]+') THEN "case" ELSE
         '''' || replace("case", '''', '''"''"''') || '''' END"""
     return {
-        "run": _text(run.address),
-        "study": _text(run.study),
-        "replay": f"{_text(f'misdetect replay {shlex.quote(run.address)} ')} || {quoted}",
+        "run": literal(run.address),
+        "study": literal(run.study),
+        "replay": f"{literal(f'misdetect replay {shlex.quote(run.address)} ')} || {quoted}",
         "weight": "coalesce(weight, 1.0)",
         "harm": "coalesce(harm, 'unknown')",
     }.get(name, f'"{name}"')

@@ -14,7 +14,8 @@ from misdetect.engine.requests import Case, Study, UnderWay
 from misdetect.engine.store import Run
 from misdetect.nouns.protocols import Detector
 from misdetect.said.errors import BadData, BadSpec, DetectorFailed
-from misdetect.studies.contract import Document, kind_of
+from misdetect.studies.contract import Document
+from misdetect.studies.kinds import kind_of
 
 CLOSE = 1e-4
 """Relative difference up to which two numbers are the same: kernels differ by the batch and by the machine."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from misdetect.engine.requests import Gradient
 from misdetect.nouns.detections import Truth
 from misdetect.said.errors import BadSpec
-from misdetect.studies.attack.climb import Ball, Pace, class_aware, climb, uphill
 from misdetect.studies.attack.where import Where, distances
+from misdetect.studies.climb import Ball, Pace, class_aware, climb, uphill
 
 TRUTH = data(1)[0].truth
 IMAGE = data(1)[0].image

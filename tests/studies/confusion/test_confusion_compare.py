@@ -7,7 +7,7 @@ import pytest
 
 import misdetect as md
 from misdetect.studies.confusion.compare import Judged, changed_cells, difference
-from misdetect.studies.explain.compare import Common
+from misdetect.studies.objects import Common
 
 DATA = "rooms:val,count=30"
 SPEC = "glassbox:{},data=" + DATA

@@ -19,7 +19,7 @@ from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import OtherClass, Sink
 from misdetect.nouns.detections import Truth
 from misdetect.said.errors import BadData, BadSpec, LevelTooLow
-from misdetect.studies.detect import coco_results, write_results
+from misdetect.studies.coco_results import coco_results, write_results
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,11 @@ from misdetect.nouns.boxes import iou
 from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.said.errors import BadData
-from misdetect.studies.explain import ExplainSettings, ExplainStudy
 from misdetect.studies.explain.compare import shared_misses, side_by_side
 from misdetect.studies.explain.regions import average_precision, curve
 from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
+from misdetect.studies.explain.settings import ExplainSettings
+from misdetect.studies.explain.study import ExplainStudy
 
 
 @pytest.mark.sampled(2)

@@ -43,7 +43,7 @@ def test_shared_misses_are_those_a_plain_loop_counts(judged):
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_p_is_that_of_the_exact_test(only_first, only_second):
-    from misdetect.studies.explain.compare import mcnemar
+    from misdetect.studies.objects import mcnemar
 
     count = only_first + only_second
     expected = binomtest(only_first, count, 0.5).pvalue if count else 1.0

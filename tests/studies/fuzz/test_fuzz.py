@@ -19,7 +19,7 @@ from misdetect.nouns.boxes import boxes_of, gaps
 from misdetect.nouns.picture import digest
 from misdetect.pools.pool import load_pool
 from misdetect.said.errors import BadData, BadSpec
-from misdetect.studies.contract import document_of
+from misdetect.studies.documents import document_of
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failing import failing_images
 from misdetect.studies.fuzz.results import Campaign

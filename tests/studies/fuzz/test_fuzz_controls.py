@@ -16,10 +16,10 @@ from misdetect.engine import run_study
 from misdetect.engine.backend import Asking
 from misdetect.metrics.control import posterior
 from misdetect.pools.pool import load_pool
-from misdetect.studies.contract import showing_faint
 from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
+from misdetect.studies.running import showing_faint
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,11 @@ import misdetect as md
 from misdetect.engine.store import Run
 from misdetect.metrics import bootstrap
 from misdetect.metrics.harm import EFFECTS, HARMS
-from misdetect.report.fuzz import TABLES
-from misdetect.studies.contract import budget_file, document_of, kind_of
+from misdetect.studies.documents import document_of
+from misdetect.studies.fuzz.figures import TABLES
 from misdetect.studies.fuzz.tables import page, tables
+from misdetect.studies.kinds import kind_of
+from misdetect.studies.running import budget_file
 
 TYPES = ("missed", "extra", "renamed", "moved")
 CONFIDENCE = 0.8

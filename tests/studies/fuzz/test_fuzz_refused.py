@@ -9,7 +9,7 @@ import misdetect as md
 from misdetect import engine
 from misdetect.kept.budget import Budget
 from misdetect.said.errors import NothingToTest, RunBusy, RunMismatch
-from misdetect.studies.contract import budget_file
+from misdetect.studies.running import budget_file
 
 ROOMS = "rooms:val,count=12"
 SOME = {"strategy": "guided", "reach": 2, "queries": 40, "cache": False}

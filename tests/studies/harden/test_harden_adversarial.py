@@ -9,8 +9,8 @@ from test_attack_climb import drive
 from misdetect.data import load_data
 from misdetect.detectors import load_detector
 from misdetect.said.errors import LevelTooLow
-from misdetect.studies.attack.climb import Ball, Pace, class_aware, climb, uphill
-from misdetect.studies.harden.adversarial import Adversarial, together
+from misdetect.studies.climb import Ball, Pace, class_aware, climb, uphill
+from misdetect.suites.harden.adversarial import Adversarial, together
 
 SAMPLES = list(data(6))
 IMAGES = [sample.image.astype(np.float32) for sample in SAMPLES]

@@ -10,9 +10,9 @@ from attack_toys import Tiles
 from misdetect.data import load_data
 from misdetect.detectors.zoo.models import backbone_of, build
 from misdetect.said.errors import BadSpec, RunMismatch
-from misdetect.studies.harden import backbone
-from misdetect.studies.harden.adversarial import Adversarial
-from misdetect.studies.harden.backbone import adversarial_backbone
+from misdetect.suites.harden import backbone
+from misdetect.suites.harden.adversarial import Adversarial
+from misdetect.suites.harden.backbone import adversarial_backbone
 from misdetect.training.checkpoint import read_tensors, under
 from misdetect.training.loop import CHECKPOINT
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from misdetect.data import load_data
 from misdetect.said.errors import BadData
-from misdetect.studies.harden.crops import object_crops, window
+from misdetect.suites.harden.crops import object_crops, window
 
 NAMES = ("red", "green")
 NOISE = np.random.default_rng(2).integers(0, 256, (3, 60, 90, 3), dtype=np.uint8)
@@ -62,7 +62,7 @@ def test_what_the_detector_shall_not_find_is_left_out(tmp_path):
 
 def test_they_are_cut_once(tmp_path, monkeypatch):
     first = object_crops(data(), NAMES, tmp_path, side=16)
-    monkeypatch.setattr("misdetect.studies.harden.crops._cut", lambda *_: pytest.fail("cut a second time"))
+    monkeypatch.setattr("misdetect.suites.harden.crops._cut", lambda *_: pytest.fail("cut a second time"))
     again = object_crops(data(), NAMES, tmp_path, side=16)
     assert np.array_equal(first.pixels, again.pixels)
     assert first.fingerprint == again.fingerprint

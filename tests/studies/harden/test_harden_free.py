@@ -15,7 +15,7 @@ from misdetect.detectors import load_detector  # noqa: E402
 from misdetect.detectors.zoo.models import FAMILIES  # noqa: E402
 from misdetect.nouns.detections import Truth  # noqa: E402
 from misdetect.said.errors import BadSpec, LevelTooLow, RunMismatch  # noqa: E402
-from misdetect.studies.harden.free import Free  # noqa: E402
+from misdetect.suites.harden.free import Free  # noqa: E402
 from misdetect.training.batches import DatasetBatches, Replayed  # noqa: E402
 from misdetect.training.loop import Training  # noqa: E402
 from misdetect.training.recipe import Recipe  # noqa: E402

@@ -10,11 +10,11 @@ from misdetect.data import load_data
 from misdetect.data.cutouts import cut
 from misdetect.engine.backend import Asking
 from misdetect.said.errors import BadData, BadSpec, DetectorFailed
-from misdetect.studies.contract import document_of
-from misdetect.studies.scan import SCAN, ScanSettings
+from misdetect.studies.documents import document_of
+from misdetect.studies.scan import SCAN
 from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.pairs import Sizes, candidates, choose_pairs, find_image, find_object, grid, transplants
-from misdetect.studies.scan.settings import TAUS, settings_of
+from misdetect.studies.scan.settings import TAUS, ScanSettings, settings_of
 from misdetect.studies.scan.table import PAPER, ROWS
 
 ROOMS = "rooms:val,size=64,count=8"

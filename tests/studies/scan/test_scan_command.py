@@ -15,9 +15,9 @@ from rich.console import Console
 from scan_toys import BrokenTiles, TileDetector, annotated_rooms
 
 import misdetect as md
-from misdetect.cli.scan import show
 from misdetect.engine.store import Run
 from misdetect.studies.scan.ranking import ranked
+from misdetect.studies.scan.shown import show
 
 TOYS = Path(__file__).parents[1] / "scan_toys.py"
 ROOMS = "rooms:val,size=64,count=8"

@@ -13,7 +13,7 @@ from misdetect.data import load_data
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import resamples
 from misdetect.metrics.harm import EFFECTS, HARMS
-from misdetect.studies.contract import document_of, keep_document, read_document
+from misdetect.studies.documents import document_of, keep_document, read_document
 from misdetect.studies.scan import SCAN
 from misdetect.studies.scan.pairs import candidates, choose_pairs
 from misdetect.studies.scan.settings import TAUS, ScanSettings

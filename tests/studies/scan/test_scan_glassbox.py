@@ -8,7 +8,7 @@ from scan_toys import scanned as run_of
 from misdetect.data import load_data
 from misdetect.detectors.glassbox.detector import GlassBox
 from misdetect.detectors.glassbox.faults import RenameNear, VanishNear
-from misdetect.studies.contract import document_of
+from misdetect.studies.documents import document_of
 from misdetect.studies.scan.pairs import candidates, choose_pairs
 from misdetect.studies.scan.settings import TAUS
 

@@ -10,7 +10,7 @@ from misdetect.data import load_data
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
 from misdetect.nouns.detections import Detections
-from misdetect.studies.contract import document_of, keep_document
+from misdetect.studies.documents import document_of, keep_document
 from misdetect.studies.scan import SCAN
 from misdetect.studies.scan.interference import (
     VIEWS,

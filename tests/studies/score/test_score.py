@@ -16,11 +16,12 @@ from misdetect.engine import run_study
 from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import MAIN, TideSettings
 from misdetect.said.errors import BadArray, BadData, LevelTooLow, RunMismatch
-from misdetect.studies.score import SCORE, ScoreSettings, ScoreStudy
+from misdetect.studies.predictions import Predictions
+from misdetect.studies.score import SCORE
 from misdetect.studies.score.export import exported, write_rows
-from misdetect.studies.score.predictions import Predictions
 from misdetect.studies.score.rows import COLUMNS, columns_of
-from misdetect.studies.score.study import run_score
+from misdetect.studies.score.settings import ScoreSettings
+from misdetect.studies.score.study import ScoreStudy, run_score
 
 EXPORTED = ["kind", "image", "image_id", "id", "label", "x0", "y0", "x1", "y1"]
 EXPORTED += ["score", "tide", "matched_id", "iou", "area", "crowd"]
@@ -279,7 +280,7 @@ def photos():
 
 
 def test_a_run_of_detect_scores_as_its_results_file_does(tmp_path, photos):
-    from misdetect.studies.detect import coco_results, write_results
+    from misdetect.studies.coco_results import coco_results, write_results
 
     found = md.detect(Sees(), photos, out=tmp_path / "detect")
     write_results(tmp_path / "results.json", coco_results(found.directory, photos))

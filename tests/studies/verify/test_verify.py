@@ -163,10 +163,13 @@ def test_a_hallucination_is_looked_into_with_edits_that_do_what_they_say():
 )
 def test_the_edit_that_ends_it_names_the_cause(keeps, cause):
     """The study without a detector: send it answers."""
+    from misdetect.compose.cover import Covered
+    from misdetect.compose.move import Flipped, Moved
+    from misdetect.compose.paste import Paste
     from misdetect.data.opened import Opened
     from misdetect.engine.requests import Case, Detect
-    from misdetect.studies.verify import VerifySettings, VerifyStudy
-    from misdetect.studies.verify.context import Covered, Flipped, Moved, Paste
+    from misdetect.studies.verify.settings import VerifySettings
+    from misdetect.studies.verify.study import VerifyStudy
 
     study = VerifyStudy(Opened(data()), NAMES, VerifySettings())
     steps = study.run(Case(0, "p0"))

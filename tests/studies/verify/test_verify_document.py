@@ -14,9 +14,10 @@ from misdetect.engine.identity import identity
 from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.metrics.causes import CAUSES
-from misdetect.studies.verify import VERIFY, VerifySettings
+from misdetect.studies.verify import VERIFY
 from misdetect.studies.verify.document import figures_of
 from misdetect.studies.verify.rows import EDITS, SCHEMA
+from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.table import Table
 
 NAMES = ("bell", "lock", "saddle", "wheel")

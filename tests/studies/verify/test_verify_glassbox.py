@@ -83,7 +83,7 @@ def test_a_perfect_detector_hallucinates_nothing(bikes):
 
 def test_results_of_a_file_are_those_of_the_detector(bikes, tmp_path):
     """The same detections, asked for and stored: the same numbers, but for what cannot be asked any more."""
-    from misdetect.studies.detect import coco_results, write_results
+    from misdetect.studies.coco_results import coco_results, write_results
 
     box = GlassBox(bikes, [Hallucinate(rate=0.3)])
     asked = md.verify(box, bikes, cache=False, context=False).document

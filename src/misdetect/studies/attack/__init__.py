@@ -5,29 +5,22 @@ run has, ``study`` attacks and looks, ``rows`` are what remains of it, ``transfe
 detector, ``ladder`` checks whether the attack is strong enough to mean anything, ``verdict`` says it all in words.
 """
 
-from misdetect.studies.attack.compare import compare
-from misdetect.studies.attack.document import document, ledger, numbers, sentences
-from misdetect.studies.attack.prepare import after, prepare, rebuild
-from misdetect.studies.attack.replay import replay
-from misdetect.studies.attack.settings import AttackSettings
-from misdetect.studies.attack.study import AttackStudy
-from misdetect.studies.attack.transfer import asked
 from misdetect.studies.contract import Kind
 
 ATTACK = Kind(
     "attack",
-    AttackSettings,
-    prepare,
-    document,
-    ledger,
-    sentences,
-    numbers,
-    rebuild,
-    compare,
+    room=__name__,
+    help="Which loss breaks a detector, where the confusion goes, and whether the attack was strong enough to say so.",
+    group="breaks",
+    title="Which loss breaks it",
+    example="--detector zoo:yolox --data rooms:val --losses cls,loc --eps 8 --steps 20 --out RUN",
+    headlines=("clean.AP50", "attacks.cls.AP50", "attacks.loc.AP50"),
     by_document=True,
-    replay=replay,
-    after=after,
-    asked=asked,
+    settings="settings:AttackSettings",
+    prepare="prepare:prepare",
+    rebuild="prepare:rebuild",
+    ledger="document:ledger",
+    images="adversarial:images",
+    after="prepare:after",
+    asked="transfer:asked",
 )
-
-__all__ = ["ATTACK", "AttackSettings", "AttackStudy"]

@@ -8,6 +8,7 @@ from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import main_attacks
 from misdetect.studies.attack.results import Results, attacked_images
 from misdetect.studies.attack.rows import pixels_of
+from misdetect.studies.contract import Document, Hidden, Inserted
 
 
 class _Kept:
@@ -28,23 +29,44 @@ def first_loss(run: Run) -> str:
     return main_attacks(settings_of(run))[2].name
 
 
-def adversarial_images(run: Run, data: Dataset, which: str) -> Dataset:
+class AdversarialImages:
     """The images that attack ``which`` of ``run`` made of ``data``."""
-    how = settings_of(run)
-    known = Results(run, how).conditions
-    if which not in known:
-        raise BadSpec(f"{run.address} has no attack {which!r}; it has {', '.join(known)}.")
-    kept = attacked_images(run, which, how)
-    if not kept:
-        raise BadData(f"{run.address} has kept no images of {which}; run it without --no-keep.")
-    place = {sample.id: i for i, sample in enumerate(data)}
-    names = list(kept)
 
-    def sample(i: int) -> Sample:
-        own = data[place[names[i]]]
-        file = (own.file_name or own.id).rpartition(".")[0] or own.id
-        return Sample(own.id, _Kept(kept[names[i]]), own.truth, own.width, own.height, own.image_id, f"{file}.png")
+    def __init__(self, run: Run, data: Dataset, which: str) -> None:
+        how = settings_of(run)
+        known = Results(run, how).conditions
+        if which not in known:
+            raise BadSpec(f"{run.address} has no attack {which!r}; it has {', '.join(known)}.")
+        self.which, self._data, self._eps, self._id = which, data, how.eps, run.about["id"]
+        self._kept = attacked_images(run, which, how)
+        if not self._kept:
+            raise BadData(f"{run.address} has kept no images of {which}; run it without --no-keep.")
+        self._place = {sample.id: i for i, sample in enumerate(data)}
 
-    spec = f"{data.spec} attacked ({which}, eps {how.eps:g})"
-    fingerprint = digest(data.fingerprint, run.about["id"], which)
-    return Dataset(spec, data.names, len(names), sample, fingerprint=fingerprint, category_ids=data.category_ids)
+    @property
+    def backgrounds(self) -> list[str]:
+        """The photo that each image was made of."""
+        return list(self._kept)
+
+    def dataset(self) -> Dataset:
+        """The images, with the annotations of their photos."""
+        data, names = self._data, self.backgrounds
+
+        def sample(i: int) -> Sample:
+            own = data[self._place[names[i]]]
+            file = (own.file_name or own.id).rpartition(".")[0] or own.id
+            kept = _Kept(self._kept[names[i]])
+            return Sample(own.id, kept, own.truth, own.width, own.height, own.image_id, f"{file}.png")
+
+        spec = f"{data.spec} attacked ({self.which}, eps {self._eps:g})"
+        fingerprint = digest(data.fingerprint, self._id, self.which)
+        return Dataset(spec, data.names, len(names), sample, fingerprint=fingerprint, category_ids=data.category_ids)
+
+    def about(self, i: int) -> Document:
+        """Nothing more than its photo's record says."""
+        return {}
+
+
+def images(run: Run, data: Dataset, which: str | None, inserted: Inserted, hidden: Hidden) -> AdversarialImages:
+    """The images of attack ``which``, by default the first loss; nothing was inserted, and nothing is hidden."""
+    return AdversarialImages(run, data, which or first_loss(run))

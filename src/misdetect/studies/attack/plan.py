@@ -6,9 +6,9 @@ what they do and not in their luck.
 
 from dataclasses import dataclass, replace
 
-from misdetect.studies.attack.climb import Pace
 from misdetect.studies.attack.settings import AttackSettings, Target
 from misdetect.studies.attack.where import Where
+from misdetect.studies.climb import Pace
 
 CLEAN, NOISE, FGSM, TRANSFER = "clean", "noise", "fgsm", "transfer"
 LONGER = 2

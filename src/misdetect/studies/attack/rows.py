@@ -21,7 +21,7 @@ from misdetect.nouns.candidates import Candidates, Dropped, Pairs
 from misdetect.nouns.detections import PRESENT, Detections, Truth
 from misdetect.nouns.labels import Joined
 from misdetect.nouns.picture import Pixels
-from misdetect.studies.attack.climb import Climb
+from misdetect.studies.climb import Climb
 from misdetect.studies.columns import box
 
 IMAGE, OBJECT, DETECTION, IGNORED = "image", "object", "detection", "ignored"

@@ -7,7 +7,7 @@ from misdetect.metrics.mechanisms import Thresholds
 from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
 from misdetect.said.errors import BadSpec
 from misdetect.studies.attack.where import Where
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 Target = Literal["cls", "loc", "all", "cwat"]
 """What an attack raises: a loss of the detector, or ``cwat``, the class-aware mean of ``all``."""

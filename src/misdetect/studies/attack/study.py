@@ -16,7 +16,6 @@ from misdetect.data.opened import Opened
 from misdetect.engine.requests import Case, Detect, Gradient, Steps, Trace
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, Raw, digest
-from misdetect.studies.attack.climb import Ball, Climb, Slope, class_aware, climb, uphill
 from misdetect.studies.attack.plan import CLEAN, Attack, from_afar, main_attacks, rungs, transfer_rung
 from misdetect.studies.attack.rows import (
     IMAGE,
@@ -29,6 +28,7 @@ from misdetect.studies.attack.rows import (
     own_columns,
 )
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.climb import Ball, Climb, Slope, class_aware, climb, uphill
 from misdetect.studies.joined import JoinedStudy
 
 _BLOCK = 32

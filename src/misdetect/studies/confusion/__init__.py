@@ -5,12 +5,17 @@ detection where it is counted, ``document`` computes the matrix again from rows,
 cell, ``compare`` sets several runs side by side, ``stored`` reads results that are there already.
 """
 
-from misdetect.studies.confusion.compare import compare
-from misdetect.studies.confusion.document import document, ledger, numbers, sentences
-from misdetect.studies.confusion.settings import ConfusionSettings
-from misdetect.studies.confusion.study import ConfusionStudy, prepare, rebuild
 from misdetect.studies.contract import Kind
 
-CONFUSION = Kind("confusion", ConfusionSettings, prepare, document, ledger, sentences, numbers, rebuild, compare)
-
-__all__ = ["CONFUSION", "ConfusionSettings", "ConfusionStudy"]
+CONFUSION = Kind(
+    "confusion",
+    room=__name__,
+    help="What each object was taken for: the detection confusion matrix, and what is behind its cells.",
+    group="why",
+    title="What is taken for what",
+    example="--detector zoo:yolox --data rooms:val --out RUN",
+    headlines=("outcomes.right",),
+    settings="settings:ConfusionSettings",
+    ledger="document:ledger",
+    stored="stored:stored",
+)

@@ -19,8 +19,9 @@ from misdetect.metrics.slices import per_image
 from misdetect.nouns.boxes import Floats, Ints, boxes_of
 from misdetect.studies.confusion.document import settings_of
 from misdetect.studies.confusion.rows import OUTCOMES
-from misdetect.studies.contract import Document, read_document
-from misdetect.studies.explain.compare import REPEATS, Common, Key, mcnemar
+from misdetect.studies.contract import Document
+from misdetect.studies.documents import read_document
+from misdetect.studies.objects import REPEATS, Common, Key, mcnemar
 
 RULES = ("iou", "score", "policy", "background")
 """Settings that decide what an object becomes."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from misdetect.metrics.confusion import Mode, Policy
 from misdetect.nouns.protocols import Detector
 from misdetect.nouns.settings import RUNNING, VIEW, Heading, Number, Range, Share
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 _RULES, _RESULTS = Heading("What is counted where"), Heading("Results")
 

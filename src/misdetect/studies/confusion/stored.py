@@ -11,7 +11,8 @@ from misdetect.engine.store import Run
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Picture, Pixels
 from misdetect.said.errors import BadData
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.confusion.settings import ConfusionSettings
+from misdetect.studies.predictions import Predictions
 
 
 class StoredDetector:
@@ -37,3 +38,10 @@ class StoredDetector:
         if not isinstance(picture, Sample):
             raise BadData(f"{self.spec} are stored predictions, which cannot look at a new image.")
         return self._stored.for_sample(picture, self._data)
+
+
+def stored(
+    given: str | Path | Run, data: Dataset, settings: ConfusionSettings
+) -> tuple[StoredDetector, ConfusionSettings]:
+    """What stands for the detector where predictions are given."""
+    return StoredDetector(given, data), settings

@@ -7,13 +7,16 @@ reference.
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.doctor.again import replay
-from misdetect.studies.doctor.document import document, ledger, numbers, sentences
-from misdetect.studies.doctor.settings import DoctorSettings
-from misdetect.studies.doctor.study import DoctorStudy, asked, prepare, rebuild
 
 DOCTOR = Kind(
-    "doctor", DoctorSettings, prepare, document, ledger, sentences, numbers, rebuild, replay=replay, asked=asked
+    "doctor",
+    room=__name__,
+    help="Is it wired up right? Tries what people get wrong, and says what it costs and how to fix it.",
+    group="wrong",
+    title="Is it wired up right?",
+    example="--detector onnx:yolox_nano.onnx,decoder=yolox,names=coco --data coco:instances.json",
+    settings="settings:DoctorSettings",
+    ledger="document:ledger",
+    replay="again:replay",
+    asked="study:asked",
 )
-
-__all__ = ["DOCTOR", "DoctorSettings", "DoctorStudy"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from misdetect.nouns.settings import VIEW, Heading, Range, Share
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 _LOOKING, _RESULTS = Heading("What is compared"), Heading("Results")
 

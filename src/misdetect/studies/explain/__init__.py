@@ -7,14 +7,17 @@ into one row per object, detection and suspicious region, ``outside`` is what re
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.explain.compare import compare
-from misdetect.studies.explain.document import document, ledger, numbers, sentences
-from misdetect.studies.explain.settings import ExplainSettings
-from misdetect.studies.explain.study import ExplainStudy, asked, prepare, rebuild
 
 EXPLAIN = Kind(
-    "explain", ExplainSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, asked=asked,
-    open_names=True
-)  # fmt: skip
-
-__all__ = ["EXPLAIN", "ExplainSettings", "ExplainStudy"]
+    "explain",
+    room=__name__,
+    help="Why each object was missed: which part of the detector failed, with the evidence.",
+    group="why",
+    title="Why objects are missed",
+    example="--detector zoo:yolox --data rooms:val --out RUN",
+    headlines=("miss_rate",),
+    open_names=True,
+    settings="settings:ExplainSettings",
+    ledger="document:ledger",
+    asked="study:asked",
+)

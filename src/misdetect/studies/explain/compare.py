@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +22,10 @@ from misdetect.nouns.boxes import Floats, Ints, boxes_of
 from misdetect.nouns.labels import one_name
 from misdetect.said.errors import BadData
 from misdetect.studies.explain.document import headline, names_of, settings_of
+from misdetect.studies.objects import REPEATS, Common, Key, mcnemar
 
 RULES = ("loc", "cls", "score", "miss", "reading", "inside")
 """Settings that decide what is a miss and what is said of it."""
-REPEATS = 1000
-_SAME = 0.01
-"""Pixels by which the same object's box may differ: annotations are rounded on their way through formats."""
-
-Key = tuple[str, int]
-
-
-class Objects(Protocol):
-    """The objects that a run judged: ``keys`` (image, id) and ``boxes`` ``[N, 4]``."""
-
-    @property
-    def keys(self) -> list[Key]: ...
-
-    @property
-    def boxes(self) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +63,6 @@ class Judged:
         lost = self.mechanism[rows]
         parts = [np.ones(len(rows)), lost != "", *(lost == name for name in self.names)]
         return np.stack([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Common:
-    """The objects that two runs have in common, as rows of each, and ``why_not`` where they cannot be taken for the
-    same ones."""
-
-    first: Ints
-    second: Ints
-    why_not: str | None
-
-    @classmethod
-    def of(cls, a: "Objects", b: "Objects") -> "Common":
-        place = {key: i for i, key in enumerate(b.keys)}
-        both = [(i, place[key]) for i, key in enumerate(a.keys) if key in place]
-        first, second = np.array(both, dtype=np.int64).reshape(-1, 2).T
-        if not both:
-            return cls(first, second, "they have no object in common")
-        moved = np.abs(a.boxes[first] - b.boxes[second]).max(axis=1) > _SAME
-        if moved.any():
-            image, number = a.keys[int(first[moved.argmax()])]
-            why = f"object {number} of image {image} lies elsewhere in the other: these are different annotations"
-            return cls(first, second, why)
-        return cls(first, second, None)
 
 
 def shares(document: Mapping[str, Any]) -> dict[str, float]:
@@ -152,14 +114,6 @@ def shared_misses(
         "both_missed": sorted(both, key=lambda row: (-row[2], row[0], row[1])),
         "p": mcnemar(only_first, only_second),
     }
-
-
-def mcnemar(only_first: int, only_second: int) -> float:
-    """McNemar's exact test of two counts that should be alike, for objects that are independent."""
-    from scipy.stats import binom  # takes longer to import than the comparison takes
-
-    count = only_first + only_second
-    return min(1.0, 2 * float(binom.cdf(min(only_first, only_second), count, 0.5))) if count else 1.0
 
 
 def difference(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from misdetect.metrics.mechanisms import Miss, Reading, Thresholds
 from misdetect.nouns.settings import RUNNING, VIEW, Heading, Number, Range, Share
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 _RULES, _LOOKING, _RESULTS = Heading("What counts as a miss"), Heading("How far to look"), Heading("Results")
 

@@ -9,17 +9,19 @@ says, ``replay`` and ``failing`` what can be done with its cases.
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.fuzz.campaign import prepare, rebuild
-from misdetect.studies.fuzz.compare import compare
-from misdetect.studies.fuzz.document import document, numbers, sentences
-from misdetect.studies.fuzz.ledger import ledger
-from misdetect.studies.fuzz.replay import replay
-from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.fuzz.study import FuzzStudy
 
 FUZZ = Kind(
-    "fuzz", FuzzSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True,
-    replay=replay
-)  # fmt: skip
-
-__all__ = ["FUZZ", "FuzzSettings", "FuzzStudy"]
+    "fuzz",
+    room=__name__,
+    help="Insert objects beside others and see which detections that breaks, within a budget.",
+    group="breaks",
+    title="What breaks when an object is inserted",
+    example="--detector zoo:yolox --data rooms:val --queries 600 --out RUN",
+    headlines=("failure_rate", "harmful_per_1000"),
+    by_document=True,
+    settings="settings:FuzzSettings",
+    prepare="campaign:prepare",
+    rebuild="campaign:rebuild",
+    ledger="ledger:ledger",
+    images="failing:images",
+)

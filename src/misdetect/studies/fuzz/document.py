@@ -13,12 +13,13 @@ from misdetect.metrics.control import posterior
 from misdetect.metrics.harm import EFFECTS, HARMFUL, HARMS, UNKNOWN
 from misdetect.metrics.metamorphic import TYPES
 from misdetect.nouns.boxes import SIDES, Bools, Floats, boxes_of, gaps
-from misdetect.studies.contract import Document, Headline, budget_file
+from misdetect.studies.contract import Document, Headline
 from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.plan import shows_flicker
 from misdetect.studies.fuzz.results import Campaign, Distinct, Row
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.tables import tables
+from misdetect.studies.running import budget_file
 
 _BINS = 5
 RATES = {"failure_rate": (2, 1, 1), "attributable_per_1000": (3, 0, 1000), "harmful_per_1000": (4, 0, 1000)}

@@ -6,7 +6,7 @@ What the inserted object hides nearly all of can be found by nobody; its annotat
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -15,16 +15,14 @@ from misdetect.engine.store import Run
 from misdetect.nouns.boxes import Floats, boxes_of, xyxy_to_xywh
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.picture import Picture, Pixels, digest
-from misdetect.said.errors import BadData
+from misdetect.said.errors import BadData, BadSpec
+from misdetect.studies.contract import Hidden, Inserted
 from misdetect.studies.fuzz.campaign import rebuild
 from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.results import Campaign, Order, Row, order
 from misdetect.studies.fuzz.rows import Insertion
 
 Which = Literal["attributable", "all", "any"]
-Inserted = Literal["unlabelled", "labelled", "ignored"]
-"""Ignored: as a crowd, which is neither to be found nor wrong."""
-Hidden = Literal["drop", "mark", "keep"]
 HIDDEN = 0.9
 """Share of an annotation's own pixels under the inserted object, above which it counts as hidden."""
 _SOUND: Order = (True, True, True, 0.0, 0)
@@ -59,6 +57,7 @@ class FailingImages:
 
     def __init__(self, run: Run, data: Dataset, which: Which, inserted: Inserted, hidden: Hidden) -> None:
         campaign = Campaign.of(run)
+        self.which: str = which
         self._flicker, self._data, self._inserted, self._hidden = campaign.how.count_flicker, data, inserted, hidden
         rows = [row for row in campaign.failing if row["attributable"] or which == "all"]
         if which == "any":
@@ -139,6 +138,14 @@ class FailingImages:
                 under = pasted[top:bottom, left:right]
             shares[number] = under.mean() if under.size else 0.0
         return shares
+
+
+def images(run: Run, data: Dataset, which: str | None, inserted: Inserted, hidden: Hidden) -> FailingImages:
+    """The failing images of ``run``, by default those whose failure is the inserted object's doing."""
+    for known in get_args(Which):
+        if known == (which or "attributable"):
+            return FailingImages(run, data, known, inserted, hidden)
+    raise BadSpec(f"which should be {' or '.join(get_args(Which))} for a run of fuzz. Got {which!r}.")
 
 
 def failing_images(

@@ -11,7 +11,7 @@ from misdetect.nouns.protocols import Detector
 from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
 from misdetect.pools.pool import Pool
 from misdetect.said.errors import BadSpec
-from misdetect.studies.contract import Running, budget_file
+from misdetect.studies.running import Running, budget_file
 
 StrategyName = Literal["random", "guided", "adaptive"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)

@@ -6,8 +6,13 @@ before and one after hardening, can be compared object by object. Made by ``misd
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.retest.document import document, ledger, numbers, sentences
-from misdetect.studies.retest.settings import RetestSettings
-from misdetect.studies.retest.study import prepare, rebuild
 
-RETEST = Kind("retest", RetestSettings, prepare, document, ledger, sentences, numbers, rebuild)
+RETEST = Kind(
+    "retest",
+    room=__name__,
+    help="The same photos, and the same edits of an earlier campaign, shown to a detector.",
+    group="better",
+    title="What is found at all",
+    settings="settings:RetestSettings",
+    ledger="document:ledger",
+)

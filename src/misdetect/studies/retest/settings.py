@@ -5,7 +5,7 @@ from typing import Annotated
 
 from misdetect.metrics.mechanisms import Thresholds
 from misdetect.nouns.settings import VIEW, Heading, Range, Share
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 _WHAT, _RULES, _RESULTS = Heading("What is shown"), Heading("What counts as found"), Heading("Results")
 

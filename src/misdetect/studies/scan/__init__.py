@@ -8,16 +8,20 @@ is in ``metrics/transplant``.
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.scan.compare import compare
-from misdetect.studies.scan.document import document, ledger, numbers, sentences
-from misdetect.studies.scan.interference import take_apart
-from misdetect.studies.scan.prepare import prepare, rebuild
-from misdetect.studies.scan.settings import ScanSettings
-from misdetect.studies.scan.study import ScanStudy
 
 SCAN = Kind(
-    "scan", ScanSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True,
-    after=take_apart, open_names=True
-)  # fmt: skip
-
-__all__ = ["SCAN", "ScanSettings", "ScanStudy"]
+    "scan",
+    room=__name__,
+    help="Transplant objects over a dense grid and watch what happens to the other detections.",
+    group="breaks",
+    title="What a foreign object does to the rest",
+    example="--detector zoo:yolox --data rooms:val --pairs 8 --out RUN",
+    headlines=("affected[0.5]", "harm"),
+    by_document=True,
+    open_names=True,
+    settings="settings:ScanSettings",
+    prepare="prepare:prepare",
+    rebuild="prepare:rebuild",
+    ledger="document:ledger",
+    after="interference:take_apart",
+)

@@ -12,7 +12,7 @@ from misdetect.engine.store import Run
 from misdetect.metrics.transplant import Own, Rules
 from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Number, Range, Share
 from misdetect.said.errors import BadSpec
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 Policy = Literal["body", "caption"]
 Average = Literal["positions", "images"]

@@ -5,12 +5,25 @@ object and detection, ``rows`` are the columns of a run and the way back from th
 ``compare`` how AP differs between runs.
 """
 
-from misdetect.studies.contract import Kind
-from misdetect.studies.score.compare import compare
-from misdetect.studies.score.document import document, ledger, numbers, sentences
-from misdetect.studies.score.settings import ScoreSettings
-from misdetect.studies.score.study import ScoreStudy, prepare, rebuild
+from misdetect.studies.contract import Kind, Subject
 
-SCORE = Kind("score", ScoreSettings, prepare, document, ledger, sentences, numbers, rebuild, compare, by_document=True)
+PREDICTIONS = Subject(
+    "predictions",
+    "COCO results file, predictions:FILE,truth=COCO-FILE to join classes by name, or a run of detect.",
+)
+TRUTH = Subject("truth", "Data spec of the truth, e.g. coco:instances.json.")
 
-__all__ = ["SCORE", "ScoreSettings", "ScoreStudy"]
+SCORE = Kind(
+    "score",
+    room=__name__,
+    help="AP, AR and TIDE errors of stored predictions.",
+    group="data",
+    title="How good it is",
+    example="--truth coco:instances.json --predictions results.json",
+    subjects=(PREDICTIONS, TRUTH),
+    headlines=("AP", "AP50"),
+    by_document=True,
+    settings="settings:ScoreSettings",
+    ledger="document:ledger",
+    run="study:run",
+)

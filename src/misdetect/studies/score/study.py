@@ -14,6 +14,7 @@ import pyarrow.compute
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.detectors.catalogue import is_stored
 from misdetect.detectors.predictions import detection_columns
 from misdetect.engine import start_run
 from misdetect.engine.backend import Asking
@@ -24,7 +25,8 @@ from misdetect.metrics.columns import DetectionColumns, TruthColumns, truth_colu
 from misdetect.metrics.scoring import compared_by
 from misdetect.nouns.labels import known_classes
 from misdetect.said.errors import BadData
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.predictions import Predictions
+from misdetect.studies.score.export import check_rows_file, exported, write_rows
 from misdetect.studies.score.rows import is_numbered, schema, table
 from misdetect.studies.score.settings import ScoreSettings
 
@@ -103,9 +105,22 @@ def run_score(study: ScoreStudy, out: Path) -> Run:
 def rebuild(run: Run, data: Dataset) -> ScoreStudy:
     """The study of ``run`` again; its predictions are read again, and must be what they were."""
     known = run.about["identity"]["detector"]
-    if not str(known["spec"]).startswith("predictions:"):
+    if not is_stored(known["spec"]):
         raise BadData(f"{run.address} scored a run of detect, which cannot be found again from its own directory.")
     found = Predictions.of(known["spec"], data)
     if found.fingerprint != known["fingerprint"]:
         raise BadData(f"{known['spec']} has changed since {run.address} was scored.")
     return ScoreStudy(found, Opened(data), ScoreSettings.of(run.settings))
+
+
+def run(predictions: str | Path | Run, data: str | Dataset, how: ScoreSettings, path: Path) -> tuple[Run, Dataset]:
+    """Score ``predictions`` (a COCO results file, a ``predictions:`` spec, a run of detect) into ``path``."""
+    if how.rows is not None:
+        check_rows_file(Path(how.rows))
+    opened = Opened(data, how.limit)
+    study = ScoreStudy(Predictions.of(predictions, opened.whole), opened, how)
+    _ = study.table  # what cannot be scored leaves no directory behind
+    found = run_score(study, path)
+    if how.rows is not None:
+        write_rows(exported(found), Path(how.rows))
+    return found, study.data

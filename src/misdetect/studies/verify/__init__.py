@@ -6,12 +6,16 @@ a hallucination hangs on, ``document`` and ``causes`` are what a run says, ``led
 """
 
 from misdetect.studies.contract import Kind
-from misdetect.studies.verify.compare import compare
-from misdetect.studies.verify.document import document, numbers, sentences
-from misdetect.studies.verify.ledger import ledger
-from misdetect.studies.verify.settings import VerifySettings
-from misdetect.studies.verify.study import VerifyStudy, prepare, rebuild, stored
 
-VERIFY = Kind("verify", VerifySettings, prepare, document, ledger, sentences, numbers, rebuild, compare, stored=stored)
-
-__all__ = ["VERIFY", "VerifySettings", "VerifyStudy"]
+VERIFY = Kind(
+    "verify",
+    room=__name__,
+    help="Are the parts really there: recall of present and missing parts, and what hallucinations hang on.",
+    group="why",
+    title="Does it see parts that are missing?",
+    example="--detector zoo:yolox-bikes --data bikes:val --out RUN",
+    headlines=("with_localisation.f_vv",),
+    settings="settings:VerifySettings",
+    ledger="ledger:ledger",
+    stored="study:stored",
+)

@@ -7,7 +7,7 @@ from misdetect.compose.cover import Filling
 from misdetect.nouns.detections import STATES
 from misdetect.nouns.settings import RUNNING, VIEW, Heading, Number, Range, Share
 from misdetect.said.errors import BadSpec
-from misdetect.studies.contract import Running
+from misdetect.studies.running import Running
 
 _STATES, _RULES, _PRICES = Heading("States of parts"), Heading("What counts as detected"), Heading("What mistakes cost")
 _CAUSES, _RESULTS = Heading("Why parts are hallucinated"), Heading("Results")

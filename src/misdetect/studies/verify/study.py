@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
@@ -18,7 +19,7 @@ from misdetect.nouns.detections import Detections
 from misdetect.nouns.protocols import Detector
 from misdetect.said.errors import BadData
 from misdetect.studies.joined import ImageStudy
-from misdetect.studies.score.predictions import Predictions
+from misdetect.studies.predictions import Predictions
 from misdetect.studies.verify.context import Context, Donors, translated
 from misdetect.studies.verify.rows import SCHEMA, Looked
 from misdetect.studies.verify.settings import VerifySettings
@@ -84,7 +85,7 @@ def stored(spec: str, data: Dataset, settings: VerifySettings) -> tuple[Predicti
 def rebuild(run: Run, data: Dataset) -> VerifyStudy:
     """The study of ``run`` again; stored predictions are read again, and must be what they were."""
     known, how = run.about["identity"]["detector"], VerifySettings.of(run.settings)
-    if not str(known["spec"]).startswith("predictions:"):
+    if not is_stored(known["spec"]):
         return VerifyStudy(Opened(data), known["names"], how)
     stored = Predictions.of(known["spec"], data)
     if stored.fingerprint != known["fingerprint"]:

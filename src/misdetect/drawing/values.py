@@ -1,0 +1,61 @@
+"""Charts as values, for the page and the app to draw: every mark has its number and the filter of the rows behind
+it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from misdetect.metrics.slices import BINS, rate_intervals
+
+Document = Mapping[str, Any]
+Filter = dict[str, Any]
+"""Columns with the values that a row may have there; ``wrong_at`` is a score: errors at that threshold."""
+Counted = Callable[..., Counter[tuple[Any, ...]]]
+"""Called with names of columns: how many rows of one study have each of the combinations of values that there are, the
+first in the rows' order first; scores are rounded to four digits."""
+Chart = dict[str, Any]
+SIZES = BINS["size"][1]
+SIZE_NAMES = {"small": "small, < 32² px", "medium": "medium", "large": "large, ≥ 96² px"}
+_DRAWN = 4096
+"""Images that are drawn again for an interval; where there are more, several are drawn together."""
+
+
+def about(document: Document, *, text: str) -> str:
+    """What the numbers of a chart are of."""
+    return f"{document['detector'] or 'a detector'} on {document['data']}; {text}"
+
+
+def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[str, Any]:
+    """One mark: what it is called, its number, the filter of the rows behind it."""
+    return {"name": name, "value": value, "filter": behind, **more}
+
+
+def cell(value: Any, behind: Filter | None = None, ends: Sequence[float] | None = None) -> dict[str, Any]:
+    """A cell of a table: its value, the filter of the rows behind it, its interval."""
+    return {"value": value, "filter": behind, "ends": None if ends is None else list(ends)}
+
+
+Rate = tuple[int, int, float | None, tuple[float, float] | None]
+
+
+def miss_rates(counted: Counted, column: str, names: Sequence[str]) -> dict[str, Rate]:
+    """Of the objects of each name: how many there are, how many are missed, their share, and its interval."""
+    rows = [(*key, n) for key, n in counted(column, "image", "outcome").items() if key[-1] != "extra"]
+    if not rows:
+        return dict.fromkeys(names, (0, 0, None, None))
+    among = np.array([[n * (value == name) for name in names] for value, _, _, n in rows], dtype=np.float64)
+    lost = among * np.array([[outcome != "found"] for _, _, outcome, _ in rows])
+    image = np.unique([image for _, image, _, _ in rows], return_inverse=True)[1].reshape(-1)
+    ends = rate_intervals(lost, among, image.astype(np.int64) % _DRAWN)
+    counts, misses = (part.sum(axis=0).astype(int).tolist() for part in (among, lost))
+    return {
+        name: (
+            n,
+            m,
+            m / n if n else None,
+            ends[i] if 0 < m < n else None,
+        )  # of 0 or all, images drawn again say nothing
+        for i, (name, n, m) in enumerate(zip(names, counts, misses, strict=True))
+    }

@@ -1,0 +1,1 @@
+"""Studies together: checkup asks all that apply and makes one report, harden trains on what was found."""
