@@ -12,7 +12,7 @@ from misdetect.engine.backend import Asking
 from misdetect.said.errors import BadData, BadSpec, DetectorFailed
 from misdetect.studies.documents import document_of
 from misdetect.studies.scan import SCAN
-from misdetect.studies.scan.backgrounds import with_detections
+from misdetect.studies.scan.prepare import with_detections
 from misdetect.studies.scan.pairs import Sizes, candidates, choose_pairs, find_image, find_object, grid, transplants
 from misdetect.studies.scan.settings import TAUS, ScanSettings, settings_of
 from misdetect.studies.scan.table import PAPER, ROWS

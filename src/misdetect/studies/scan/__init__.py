@@ -22,6 +22,5 @@ SCAN = Kind(
     settings="settings:ScanSettings",
     prepare="prepare:prepare",
     rebuild="prepare:rebuild",
-    ledger="document:ledger",
     after="interference:take_apart",
 )
