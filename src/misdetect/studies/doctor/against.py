@@ -94,38 +94,35 @@ def _biased(values: Floats, least: float) -> float | None:
 
 def damage(pairs: Pairs, before: float) -> list[Finding]:
     """What kind of damage the differences are, the gravest first; none where the two agree."""
-    found: list[tuple[float, Finding]] = []
     n, matched = len(pairs.image), pairs.matched
     if n < 10:
         return []
+    found: list[tuple[float, Finding]] = []
+
+    def add(gravity: float, kind: str, text: str, fix: str) -> None:
+        found.append((gravity, observed(kind, text, fix, before)))
+
     renamed = float((pairs.partner_label[matched] != pairs.label[matched]).mean()) if matched.any() else 0.0
     if renamed > _RENAMED:
         text = f"{renamed:.0%} of the objects have another class than with the reference"
-        found.append((renamed, observed("renamed", text, "compare the lists of class names and their order", before)))
-    axes = ("x", "y")
-    for i, axis in enumerate(axes):
+        add(renamed, "renamed", text, "compare the lists of class names and their order")
+    for i, (axis, along) in enumerate((("x", "wide"), ("y", "high"))):
         if (moved := _biased(pairs.shift[matched, i], _SHIFT)) is not None:
             text = f"boxes are shifted in {axis} by {moved:+.1%} of their size"
-            found.append((abs(moved), observed("shifted", text, "compare padding, offsets and rounding", before)))
+            add(abs(moved), "shifted", text, "compare padding, offsets and rounding")
         if (grown := _biased(pairs.resize[matched, i], _RESIZE)) is not None:
-            text = f"boxes are {np.exp(grown):.2f} times as {('wide', 'high')[i]} as with the reference"
-            found.append(
-                (abs(grown), observed("resized", text, "compare the input size and how boxes are scaled", before))
-            )
-    spread = _scatter(pairs)
-    levels = _levels(pairs)
-    lost = 1 - float(matched.mean())
+            text = f"boxes are {np.exp(grown):.2f} times as {along} as with the reference"
+            add(abs(grown), "resized", text, "compare the input size and how boxes are scaled")
+    spread, levels, lost = _scatter(pairs), _levels(pairs), 1 - float(matched.mean())
     if spread > _SCATTER or lost > _LOST:
         text = f"boxes scatter by {spread:.1%} of their size around the reference's, {lost:.0%} of the objects are lost"
         text += f"; numbers take only {levels} values" if levels else ""
         fix = "quantise with a calibration set, per channel, and leave the head in float; or use fp16"
-        found.append((spread + lost, observed("quantised", f"precision is lost: {text}", fix, before)))
+        add(spread + lost, "quantised", f"precision is lost: {text}", fix)
     rescored = _biased(pairs.partner_score[matched] - pairs.score[matched], _RESCORE)
     if rescored is not None and not found:
         text = f"scores differ by {rescored:+.2f} from the reference's, in the same places"
-        found.append(
-            (abs(rescored), observed("rescored", text, "compare sigmoids, objectness and calibration", before))
-        )
+        add(abs(rescored), "rescored", text, "compare sigmoids, objectness and calibration")
     return [finding for _, finding in sorted(found, key=lambda each: -each[0])]
 
 
