@@ -164,8 +164,7 @@ def _draw_interference(run: Run, study: ScanStudy, document: Document) -> list[P
     looked_at = InterferenceStudy(study, run.about["id"], list(wrongs.values()))
     return [
         figures.save_png(
-            run.path / "images" / f"interference-{number:02d}.png",
-            interference_strip(looked_at, wrong, entry["views"]),
+            run.path / "images" / f"interference-{number:02d}.png", interference_strip(looked_at, wrong, entry["views"])
         )
         for (number, wrong), entry in zip(wrongs.items(), document["interference"], strict=True)
     ]
