@@ -48,6 +48,11 @@ def encoded(figure: Figure, kind: str) -> bytes:
     return stream.getvalue()
 
 
+def percent(share: float | None, ends: Sequence[float] | None = None) -> Value:
+    """A share in 0..1 and its interval, both in percent."""
+    return None if share is None else 100 * share, None if ends is None else [100 * end for end in ends]
+
+
 def caption(figure: Figure, text: str) -> Figure:
     """``figure`` with what its numbers are of below it: detector, data, thresholds."""
     figure.supxlabel(text, fontsize=7.5, color="#555555")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.words import percent, within
 from misdetect.engine.store import Run
 from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.confusion import BINS, Confusion, found_by_class
@@ -268,13 +269,12 @@ def sentences(document: Document) -> list[str]:
         return ["Nothing is annotated here that could be confused."]
     total, recall = document["objects"], document["recall"]
     counts = document["outcomes"]
-    shares = (f"{counts[name]} ({100 * counts[name] / total:.1f} %) {words}" for name, words in _WORDS.items())
+    shares = (f"{counts[name]} ({percent(counts[name] / total)}) {words}" for name, words in _WORDS.items())
     said = [f"Of {total} objects {', '.join(shares)}."]
     if recall["value"] is not None:
-        low, high = recall["interval"]
         precision = document["precision"]["value"]
-        known = "" if precision is None else f", precision {100 * precision:.1f} %"
-        said.append(f"Recall {100 * recall['value']:.1f} % ({100 * low:.0f} to {100 * high:.0f}){known}.")
+        known = "" if precision is None else f", precision {percent(precision)}"
+        said.append(f"Recall {percent(recall['value'])}{within(recall['interval'], 0, 100)}{known}.")
     if document["confusions"]:
         worst = document["confusions"][0]
         times = f"{worst['count']:.4g} detection{'s' if worst['count'] != 1 else ''}"

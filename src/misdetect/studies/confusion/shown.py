@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.words import UNKNOWN, number, percent
 from misdetect.studies.told import change_cell
 
 _CLASSES, _WORST = 12, 10
@@ -67,7 +68,7 @@ def _classes(document: Document) -> Table:
     )
     for name, row in worst:
         counts = (str(row[key]) for key in ("objects", "right", "confused", "background", "missed"))
-        table.add_row(Text(name), *counts, _percent(row["recall"]), _percent(row["precision"]))
+        table.add_row(Text(name), *counts, percent(row["recall"]), percent(row["precision"]))
     return table
 
 
@@ -77,7 +78,7 @@ def _steps(document: Document) -> Table:
     )
     for step in document["recall_steps"]:
         change = "" if step["change"] is None else f"{step['change']:+d}"
-        table.add_row(Text(step["rule"]), str(step["objects"]), _percent(step["recall"]), change)
+        table.add_row(Text(step["rule"]), str(step["objects"]), percent(step["recall"]), change)
     return table
 
 
@@ -88,23 +89,15 @@ def _show_cell(console: Console, cell: Document) -> None:
         return
     table = plain_table(title, "file", ">object", ">score", ">background", ">IoU", "box")
     for each in cell["entries"]:
-        number = "–" if each["object"] is None else str(each["object"])
-        scores = (_number(each.get(name)) for name in ("score", "background", "iou"))
-        table.add_row(Text(each["file"]), number, *scores, " ".join(f"{side:g}" for side in each["box"]))
+        known = UNKNOWN if each["object"] is None else str(each["object"])
+        scores = (number(each.get(name), 2) for name in ("score", "background", "iou"))
+        table.add_row(Text(each["file"]), known, *scores, " ".join(f"{side:g}" for side in each["box"]))
     console.print(table)
 
 
 def _count(value: float) -> str:
     """Whole detections, or in soft mode parts of them; nothing where there are none to speak of."""
     return "" if value < 0.05 else f"{value:g}" if float(value).is_integer() else f"{value:.1f}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def show_compared(console: Console, document: Document) -> None:

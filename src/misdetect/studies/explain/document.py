@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.words import percent, within
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
 from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
@@ -263,14 +264,11 @@ def sentences(document: dict[str, Any]) -> list[str]:
         return ["Nothing is annotated here that the detector could miss."]
     if document["degenerate"] is not None:
         return [sentence(document["degenerate"], document["done"]), *document["notes"]]
-    low, high = document["intervals"]["miss_rate"]
-    found = [
-        f"{document['missed']} of {document['objects']} objects are missed: {100 * document['miss_rate']:.1f} % "
-        f"({100 * low:.0f} to {100 * high:.0f})."
-    ]
+    rate = percent(document["miss_rate"]) + within(document["intervals"]["miss_rate"], 0, 100)
+    found = [f"{document['missed']} of {document['objects']} objects are missed: {rate}."]
     ranked = sorted(document["mechanisms"].items(), key=lambda item: -item[1])
     if document["missed"]:
-        shares = (f"{name} {100 * n / document['missed']:.0f} %" for name, n in ranked if n)
+        shares = (f"{name} {percent(n / document['missed'], 0)}" for name, n in ranked if n)
         found.append(f"Why: {', '.join(shares)}.")
     return [*found, *document["notes"]]
 

@@ -116,7 +116,7 @@ def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """For each mechanism a point per run: misses by it per 100 objects, with the interval; as ``compare`` has them."""
     return charts.whiskers(
         {
-            name: {entry["run"]: (_percent(entry["rate"]), _ends(entry["rate_interval"])) for entry in entries}
+            name: {entry["run"]: charts.percent(entry["rate"], entry["rate_interval"]) for entry in entries}
             for name, entries in mechanisms.items()
         },
         "Misses by mechanism",
@@ -124,20 +124,12 @@ def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     )
 
 
-def _percent(rate: float | None) -> float | None:
-    return None if rate is None else 100 * rate
-
-
-def _ends(interval: Sequence[float] | None) -> list[float] | None:
-    return None if interval is None else [100 * end for end in interval]
-
-
 def comparison_page(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses
     (``side_by_side``), misses per 100 objects with intervals, and miss rate by class, drawn as SVG."""
     runs = [run["name"] for run in document["runs"]]
     classes = {
-        name: {run: (_percent(rate), None) for run, rate in zip(runs, each["miss_rate"], strict=True)}
+        name: {run: charts.percent(rate) for run, rate in zip(runs, each["miss_rate"], strict=True)}
         for name, each in document["by_class"].items()
     }
     by_class = charts.whiskers(classes, "Misses by class", "misses per 100 objects")

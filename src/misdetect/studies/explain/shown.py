@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.words import UNKNOWN, between, percent, ranged
 from misdetect.metrics.degenerate import sentence
 from misdetect.studies.told import change_cell
 
@@ -23,8 +24,8 @@ def show(console: Console, document: Document) -> None:
         return
     ends = document["intervals"]["miss_rate"]
     console.print(
-        f"{document['missed']} of {document['objects']} objects missed: {100 * document['miss_rate']:.1f} % "
-        f"({100 * ends[0]:.0f}..{100 * ends[1]:.0f}), at IoU {settings['loc']:g}, score {settings['score']:g}, "
+        f"{document['missed']} of {document['objects']} objects missed: {percent(document['miss_rate'])} "
+        f"({between(ends, 0, 100)}), at IoU {settings['loc']:g}, score {settings['score']:g}, "
         f"miss {settings['miss']}"
     )
     if document["missed"]:
@@ -45,13 +46,12 @@ def _mechanisms(document: Document) -> Table:
     )
     shares, gains = document["intervals"]["shares"], document["potential"]
     for name, count in document["mechanisms"].items():
-        low, high = shares[name] or (0, 0)
         reasons = ", ".join(f"{n} {reason}" for reason, n in document["reasons"].get(name, {}).items())
         table.add_row(
             name,
             str(count),
-            f"{100 * count / document['missed']:.1f} %",
-            f"{100 * low:.0f}..{100 * high:.0f}",
+            percent(count / document["missed"]),
+            between(shares[name] or (0, 0), 0, 100),
             f"+{100 * gains[name]['recall_gain']:.1f}",
             f"+{100 * (gains[name]['AP50_gain'] or 0):.1f}",
             reasons,
@@ -82,9 +82,9 @@ def _show_slices(console: Console, document: Document) -> None:
             Text(f"{each['attribute']}: {each['value']}"),
             each["mechanism"],
             str(each["objects"]),
-            f"{100 * each['rate']:.1f} %",
-            f"{100 * each['rate_outside']:.1f} %",
-            f"{100 * each['low']:.0f}..{100 * each['high']:.0f}",
+            percent(each["rate"]),
+            percent(each["rate_outside"]),
+            between((each["low"], each["high"]), 0, 100),
         )
     console.print(table)
 
@@ -125,9 +125,9 @@ def _misses(document: Document, names: list[str]) -> Table:
     runs = document["runs"]
     table.add_row("objects", *(str(run["objects"]) for run in runs))
     table.add_row("missed", *(str(run["missed"]) for run in runs))
-    table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
+    table.add_row("missed, %", *(ranged(run["miss_rate"], run["intervals"]["miss_rate"], 100) for run in runs))
     for name, entries in document["mechanisms"].items():
-        table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
+        table.add_row(name, *(ranged(entry["share"], entry["interval"], 100) for entry in entries))
         reasons = dict.fromkeys(reason for run in runs for reason in run["reasons"].get(name, ()))
         for reason in reasons if len(reasons) > 1 else ():
             table.add_row(f"  {reason}", *(_part(run["reasons"].get(name, {}).get(reason, 0), run) for run in runs))
@@ -138,7 +138,7 @@ def _misses(document: Document, names: list[str]) -> Table:
 
 def _part(count: int, run: Document) -> str:
     """``count`` of the misses of ``run``, in percent."""
-    return f"{100 * count / run['missed']:.1f}" if run["missed"] else "–"
+    return f"{100 * count / run['missed']:.1f}" if run["missed"] else UNKNOWN
 
 
 def _differences(document: Document, first: str) -> Table:
@@ -166,9 +166,3 @@ def _shared(document: Document, first: str) -> Table:
         table.add_row(said, *(str(each[key]) for each in others))
     table.add_row("McNemar's p", *(f"{each['p']:.2g}" for each in others))
     return table
-
-
-def _cell(value: float | None, ends: list[float] | None) -> str:
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f}" + ("" if ends is None else f" {100 * ends[0]:.0f}..{100 * ends[1]:.0f}")
