@@ -25,7 +25,7 @@ def make_checkup(out):
     asked, plan = {"minutes": 0.1, "limit": None, "images": 12}, {"images": 12, "scan": 80, "fuzz": 32, "attack": 4}
     (out / "plan.json").write_text(json.dumps({"for": asked, "plan": plan}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("misdetect.suites.checkup"), "_STEPS", 4)
+        patch.setattr(import_module("misdetect.studies.attack.checkup"), "_STEPS", 4)
         md.checkup("zoo:yolox", "rooms:val,count=12", minutes=0.1, pictures=1, out=out)
 
 

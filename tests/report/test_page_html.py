@@ -17,6 +17,7 @@ from misdetect.data.memory import from_pairs
 from misdetect.drawing.figures import save_png
 from misdetect.report import page as pages
 from misdetect.report.album import Album
+from misdetect.studies.kinds import kind_of
 
 
 def drawing(path, width, shade=0):
@@ -46,7 +47,7 @@ def embedded(html):
 )
 def test_a_chart_is_embedded_as_it_is_and_takes_the_width_it_needs(tmp_path, width, place, shown):
     path = drawing(tmp_path / "ladder.png", width)
-    assert embedded(pages.figures([path], set(), [10**9])) == [
+    assert embedded(pages.figures([path], set(), [10**9], {"ladder": "Is the attack strong enough?"})) == [
         (place, "Is the attack strong enough?", "png", path.read_bytes())
     ]
 
@@ -183,8 +184,11 @@ def test_figures_are_on_the_page_of_a_finished_run_whose_photos_are_there(tmp_pa
     answer = ([[0, 0, 20, 20]], [0.75], [1])
     detector = md.load_detector(lambda images: [answer] * len(images), names=["cup", "bowl"])
     run = md.confusion(detector, data, out=tmp_path / "run")
-    shown = embedded(pages.run_page(run, tmp_path / "a.html", 1).read_text())
-    assert [name for _, name, _, _ in shown] == [pages._CAPTIONS["confusions"], pages._CAPTIONS["confusion-iou"]]
+    shown, captions = (
+        embedded(pages.run_page(run, tmp_path / "a.html", 1).read_text()),
+        kind_of("confusion").figures.captions,
+    )
+    assert [name for _, name, _, _ in shown] == [captions["confusions"], captions["confusion-iou"]]
     assert embedded(pages.run_page(run, tmp_path / "b.html", 0).read_text()) == []
     document = {**run.document, "finished": False}
     unfinished = SimpleNamespace(

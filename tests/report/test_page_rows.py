@@ -1,16 +1,22 @@
 """Which rows of a ledger a page has, in which order, and which of them are failures: on ledgers written by hand."""
 
 from itertools import count
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from misdetect.engine.store import new_database
 from misdetect.report import embedded
 from misdetect.report.embedded import as_columns, counted, in_order, matches, page_rows, wrong_at
+from misdetect.studies.attack import evidence as attack_evidence
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.kinds import REPORTED
 from misdetect.studies.ledger import COLUMNS
 
 NUMBER = count()
+TYPES = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
+PAIRS = pa.table({"pair": [12, 1], "name": ["vase", "bed"]})
 
 
 def row(study, outcome, case=None, **more):
@@ -30,10 +36,18 @@ def page_of(monkeypatch):
     """``page_of(rows, most)``: the rows that a page has of these, a run per study, and how many it leaves out."""
 
     def made(rows, most=100):
-        own = lambda runs: pa.Table.from_pylist([each for each in rows if each["study"] in runs])  # noqa: E731
-        monkeypatch.setattr(embedded, "ledger", own)
+        schema = pa.schema([(name, TYPES[kind]) for name, kind in COLUMNS.items()])
+
+        def query(runs, sql):
+            ledger = pa.Table.from_pylist([each for each in rows if each["study"] == runs[0].study], schema=schema)
+            with new_database() as database:
+                return database.register("ledger", ledger).sql(sql).to_arrow_table()
+
+        monkeypatch.setattr(embedded, "query", query)
+        monkeypatch.setattr(embedded, "ledger", lambda runs: query(runs, "FROM ledger"))
         monkeypatch.setattr(embedded, "MOST", most)
-        return page_rows({study: study for study in dict.fromkeys(r["study"] for r in rows)})
+        studies = dict.fromkeys(r["study"] for r in rows)
+        return page_rows({study: SimpleNamespace(study=study, query=lambda sql: PAIRS) for study in studies})
 
     return made
 
@@ -59,10 +73,7 @@ def test_a_page_has_clean_images_and_what_changes_on_edited_ones(page_of):
 
 
 def test_scans_are_told_by_what_was_transplanted_and_attacks_by_name_without_the_ladder(page_of, monkeypatch):
-    monkeypatch.setattr(
-        embedded, "_pairs", lambda run: [{"pair": 12, "t_class": "vase"}, {"pair": 1, "t_class": "bed"}]
-    )
-    monkeypatch.setattr(embedded, "settings_of", lambda run: AttackSettings())
+    monkeypatch.setattr(attack_evidence, "settings_of", lambda run: AttackSettings())
     rows, _ = page_of(
         [
             row("scan", "missed", "12/5", condition="object", evidence='{"x": 8, "y": 16}'),
@@ -78,13 +89,13 @@ def test_scans_are_told_by_what_was_transplanted_and_attacks_by_name_without_the
 
 def test_what_harms_and_is_neither_flicker_nor_the_controls_is_a_failure(page_of):
     failing = [
-        row("explain", "missed", object=1), row("score", "extra", score=embedded.REPORTED),
+        row("explain", "missed", object=1), row("score", "extra", score=REPORTED),
         row("score", "missed", object=2, score=0.1), row("fuzz", "missed", flicker=False, attributable=True),
         row("fuzz", "extra", score=0.1),
     ]  # fmt: skip
     fine = [
         row("explain", "found", object=3), row("explain", "missed", object=4, harm="unknown"),
-        row("score", "extra", score=embedded.REPORTED - 0.01), row("fuzz", "missed", flicker=True),
+        row("score", "extra", score=REPORTED - 0.01), row("fuzz", "missed", flicker=True),
         row("fuzz", "missed", attributable=False), row("fuzz", "missed", harm="improvement"),
     ]  # fmt: skip
     rows, _ = page_of(failing + fine)

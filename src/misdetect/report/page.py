@@ -232,7 +232,7 @@ def captions_of(study: str) -> Mapping[str, str]:
     return {} if figures is None else figures.captions
 
 
-def figures(paths: Sequence[Path], seen: set[bytes], room: list[int], captions: Mapping[str, str]) -> str:
+def figures(paths: Sequence[Path], seen: set[bytes], room: list[int], captions: Mapping[str, str] | None = None) -> str:
     """The PNG files among ``paths``, embedded, smaller where they are wide, but for those ``seen`` already and those
     for which no ``room`` (bytes, counted down) is left."""
     found = []
@@ -244,7 +244,7 @@ def figures(paths: Sequence[Path], seen: set[bytes], room: list[int], captions: 
             room[0] -= len(source)
             if room[0] < 0:
                 break
-            name = html.escape(captions.get(path.stem, path.stem))
+            name = html.escape((captions or {}).get(path.stem, path.stem))
             image = f'<img alt="{name}" src="data:image/{kind};base64,{source}">'
             place = "wide" if wide else "half"
             figure = f'<figure class="figure">{image}<figcaption>{name}</figcaption></figure>'
