@@ -11,8 +11,9 @@ from scipy.stats import binomtest
 
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
-from misdetect.said.errors import BadData
-from misdetect.studies.explain.compare import Judged, compared, difference, missed_by, shared_misses
+from misdetect.studies.explain import compare
+from misdetect.studies.explain.compare import compared, missed_by
+from misdetect.studies.objects import Common, mcnemar
 
 
 @pytest.fixture
@@ -21,9 +22,17 @@ def judged(tmp_path):
     numbers = iter(range(100))
 
     def make(objects, **more):
-        return Judged.of(Run.open(write(tmp_path / str(next(numbers)), objects, **more)))
+        return compare.judged(Run.open(write(tmp_path / str(next(numbers)), objects, **more)))
 
     return make
+
+
+def shared_misses(a, b):
+    return compare.shared_misses(a, b, Common.of(a, b))
+
+
+def difference(a, b):
+    return compare.difference(a, b, Common.of(a, b))
 
 
 def test_shared_misses_are_those_a_plain_loop_counts(judged):
@@ -43,8 +52,6 @@ def test_shared_misses_are_those_a_plain_loop_counts(judged):
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_p_is_that_of_the_exact_test(only_first, only_second):
-    from misdetect.studies.objects import mcnemar
-
     count = only_first + only_second
     expected = binomtest(only_first, count, 0.5).pvalue if count else 1.0
     assert mcnemar(only_first, only_second) == pytest.approx(expected)
@@ -131,8 +138,8 @@ def test_it_is_said_why_runs_are_not_paired(judged):
 
 
 def test_nothing_in_common_cannot_be_paired(judged):
-    with pytest.raises(BadData, match="no object in common"):
-        shared_misses(judged([["background"]]), judged([[], ["background"]]))
+    common = Common.of(judged([["background"]]), judged([[], ["background"]]))
+    assert (common.same, common.why_not) == (False, "they have no object in common")
 
 
 def test_runs_without_misses_or_objects_are_compared_too(judged):

@@ -26,12 +26,12 @@ def test_a_comparison_of_misses_is_drawn_where_a_run_missed_something(tmp_path, 
     runs = [{"name": name, "objects": 4, "missed": missed, "miss_rate": missed / 4, "mechanisms": {"proposal": missed},
              "intervals": {"miss_rate": None, "shares": None, "rates": None}}
             for name, missed in (("a", 0), ("b", 1))]  # fmt: skip
-    monkeypatch.setattr(explain, "distributions", lambda rows: ("shares", [row["run"] for row in rows]))
-    monkeypatch.setattr(explain, "whiskers", lambda mechanisms: ("rates", mechanisms))
+    monkeypatch.setattr(explain, "distributions", lambda document: ("shares", len(document["runs"])))
+    monkeypatch.setattr(explain, "rates", lambda document: ("rates", document["mechanisms"]))
     monkeypatch.setattr(explain.charts, "save", lambda path, figure: (path, *figure))
-    monkeypatch.setattr(explain, "comparison_page", lambda document, rows, path: (path, len(rows)))
+    monkeypatch.setattr(explain, "comparison_page", lambda document, path: (path, len(document["runs"])))
     assert explain.draw_comparison({"runs": runs, "mechanisms": "all"}, tmp_path) == [
-        (tmp_path / "shares.png", "shares", ["a", "b"]), (tmp_path / "rates.png", "rates", "all"),
+        (tmp_path / "shares.png", "shares", 2), (tmp_path / "rates.png", "rates", "all"),
         (tmp_path / "compare.html", 2),
     ]  # fmt: skip
     assert explain.draw_comparison({"runs": runs[:1], "mechanisms": "all"}, tmp_path) == []

@@ -11,6 +11,7 @@ from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
 from misdetect.drawing.figures import enlarged, save_png, stacked, titled, with_boxes
 from misdetect.drawing.matrix import SHOWN
+from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import Pixels
 from misdetect.said.errors import BadImage
@@ -36,7 +37,7 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     if len(document["labels"]) - 1 <= SHOWN:
         drawn["confusion-iou.png"] = iou_figure(document)
     made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
-    place = {data[i].id: i for i in range(len(data))}
+    place = places(data)
     for number, (cell, count) in enumerate(largest(document)[:most], start=1):
         entries = behind(run, cell, document["labels"][-1], _EACH)
         crops = [crop for entry in entries if (crop := _photo(data, place, entry)) is not None]

@@ -1,7 +1,7 @@
 """Figures of an explain run: the evidence for one miss, the three panels of paper 3's Fig. 3, and Fig. 5's bars.
 
-Photos are drawn on, charts are matplotlib's.
-Colours are fixed: truth green, proposal orange, refined blue, suppressor red. Nothing here reads a run.
+Photos are drawn on, charts are matplotlib's. Colours are fixed: truth green, proposal orange, refined blue, suppressor
+red. Nothing here reads a run.
 """
 
 from base64 import b64encode
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from misdetect.drawing import charts
 from misdetect.drawing.figures import colour, enlarged, stacked, titled, with_boxes
 from misdetect.drawing.inline import whole_page
+from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels
@@ -106,34 +107,38 @@ def three_panels(document: Mapping[str, Any]) -> Figure:
     return charts.caption(figure, f"{document['detector'] or 'a detector'} on {document['data']}; {rules}")
 
 
-def distributions(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism, with its miss rate before it."""
-    named = {f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} % missed)": row["shares"] for row in rows}
-    return charts.shares(named, "Mechanisms, in % of the misses", SHADES)
+def distributions(document: Mapping[str, Any]) -> Figure:
+    """Fig. 5, of ``compare``'s document: a bar per run, divided by mechanism, with its miss rate before it."""
+    called = {run["name"]: f"{run['name']} ({percent(run['miss_rate'] or 0)} missed)" for run in document["runs"]}
+    rows: dict[str, dict[str, float]] = {words: {} for words in called.values()}
+    for mechanism, entries in document["mechanisms"].items():
+        for entry in entries:
+            rows[called[entry["run"]]][mechanism] = entry["share"] or 0.0
+    return charts.shares(rows, "Mechanisms, in % of the misses", SHADES)
 
 
-def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """For each mechanism a point per run: misses by it per 100 objects, with the interval; as ``compare`` has them."""
+def rates(document: Mapping[str, Any]) -> Figure:
+    """The same: for each mechanism a point per run, misses by it per 100 objects with the interval."""
     return charts.whiskers(
         {
             name: {entry["run"]: charts.percent(entry["rate"], entry["rate_interval"]) for entry in entries}
-            for name, entries in mechanisms.items()
+            for name, entries in document["mechanisms"].items()
         },
         "Misses by mechanism",
         "misses per 100 objects, with intervals over images",
     )
 
 
-def comparison_page(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses
-    (``side_by_side``), misses per 100 objects with intervals, and miss rate by class, drawn as SVG."""
+def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
+    """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses, misses per
+    100 objects with intervals, and miss rate by class, drawn as SVG."""
     runs = [run["name"] for run in document["runs"]]
     classes = {
         name: {run: charts.percent(rate) for run, rate in zip(runs, each["miss_rate"], strict=True)}
         for name, each in document["by_class"].items()
     }
     by_class = charts.whiskers(classes, "Misses by class", "misses per 100 objects")
-    figures = [distributions(rows), whiskers(document["mechanisms"]), by_class]
+    figures = [distributions(document), rates(document), by_class]
     drawn = [b64encode(charts.encoded(figure, "svg")).decode() for figure in figures]
     shown = "".join(f'<p><img alt="" src="data:image/svg+xml;base64,{source}"></p>' for source in drawn)
     title = "Misses, side by side"
