@@ -62,6 +62,15 @@ def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Se
     return drawn
 
 
+def cropped(image: Pixels, window: Sequence[int], least: int, boxes: Floats, labels: Sequence[int]) -> Pixels:
+    """What of ``image`` is in ``window`` (x0, y0, x1, y1, pixels), ``enlarged`` to ``least``, with ``boxes`` ``[N, 4]``
+    (pixels of ``image``), each in its class's colour; a box that goes beyond is drawn along the edge."""
+    x0, y0, x1, y1 = window
+    big, factor = enlarged(np.ascontiguousarray(image[y0:y1, x0:x1]), least)
+    edge = np.clip((boxes - [x0, y0, x0, y0]) * factor, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
+    return with_boxes(big, edge, [""] * len(boxes), labels)
+
+
 def frame(image: Pixels, box: Floats, paint: tuple[int, int, int], thickness: int) -> None:
     """Draw ``box`` ``[4]`` (pixels) onto ``image`` itself."""
     x0, y0, x1, y1 = (round(v) for v in np.asarray(box).tolist())
@@ -125,6 +134,11 @@ def stacked(images: Sequence[Pixels], *, sideways: bool = False, gap: int = 6) -
         pads[1 - across] = (0, gap)
         parts.append(np.pad(image, pads, constant_values=255))
     return np.concatenate(parts, axis=1 - across)
+
+
+def widened(image: Pixels, wide: int) -> Pixels:
+    """``image`` in the middle of white that is ``wide`` pixels wide, where it is not wider itself."""
+    return stacked([image, np.full((1, wide, 3), 255, dtype=np.uint8)], gap=0)
 
 
 def heat_colours(values: Floats, low: float, high: float) -> Pixels:

@@ -296,18 +296,3 @@ def numbers(document: Document) -> dict[str, Headline]:
     total = document["objects"]
     shares = {f"share.{name}": Headline(n / total if total else None) for name, n in document["outcomes"].items()}
     return found | shares
-
-
-def ledger(run: Run) -> str:
-    """Objects with what they became, and the detections that are wrong and speak for no object."""
-    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, score, iou"""
-    nothing = labels_of(run.about["identity"]["data"]["names"])[-1].replace("'", "''")
-    return f"""
-        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' OR NOT known THEN 'ignored' WHEN outcome = 'right'
-        THEN 'found' WHEN outcome = 'confused' THEN 'renamed' ELSE 'missed' END AS outcome,
-        CASE WHEN kind = 'ignored' OR NOT known THEN 'unknown' WHEN outcome = 'right' THEN 'harmless' ELSE 'harmful' END
-        AS harm, CASE WHEN outcome <> 'right' THEN became END AS became, coalesce(reason, outcome) AS reason
-        FROM rows WHERE kind IN ('object', 'ignored')
-        UNION ALL BY NAME
-        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, actual AS reason
-        FROM rows WHERE kind = 'detection' AND predicted <> actual AND predicted <> '{nothing}' AND NOT speaks"""

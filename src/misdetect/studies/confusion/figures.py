@@ -9,7 +9,7 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
-from misdetect.drawing.figures import enlarged, save_png, stacked, titled, with_boxes
+from misdetect.drawing.figures import cropped, save_png, stacked, titled, widened
 from misdetect.drawing.matrix import SHOWN
 from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
@@ -74,16 +74,11 @@ def _photo(data: Dataset, place: dict[str, int], entry: dict[str, Any]) -> Pixel
     around = np.maximum(0.4 * (high - low), 12)
     x0, y0 = np.maximum(np.floor(low - around), 0).astype(int).tolist()
     x1, y1 = np.maximum(np.ceil(high + around), 0).astype(int).tolist()
-    cut = image[y0:y1, x0:x1]
-    if not cut.size:
+    if not image[y0:y1, x0:x1].size:
         return None
-    big, factor = enlarged(np.ascontiguousarray(cut), 200)
-    corner = np.array([x0, y0, x0, y0])
-    edge = np.clip((shown - corner) * factor, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
-    drawn = with_boxes(big, edge, [""] * len(shown), [paint for box, paint in boxes if box is not None])
+    drawn = cropped(image, (x0, y0, x1, y1), 200, shown, [paint for box, paint in boxes if box is not None])
     told = f"{entry['label']} {entry['score']:.2f}, IoU {entry['iou']:.2f}" if "detection" in entry else "missed"
-    wide = max(200, 8 * len(told) + 8)
-    return titled(titled(stacked([drawn, np.full((1, wide, 3), 255, np.uint8)], gap=0), told), entry["file"][-30:])
+    return titled(titled(widened(drawn, max(200, 8 * len(told) + 8)), told), entry["file"][-30:])
 
 
 FIGURES = Figures(

@@ -17,7 +17,7 @@ from misdetect.metrics import diagnosis
 from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
-from misdetect.nouns.boxes import SIDES, boxes_of
+from misdetect.nouns.boxes import boxes_of
 from misdetect.studies.contract import Headline
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.potential import potential, world
@@ -281,28 +281,3 @@ def numbers(document: dict[str, Any]) -> dict[str, Headline]:
         for name, count in document["mechanisms"].items():
             found[f"shares.{name}"] = Headline(count / document["missed"], ends["shares"][name])
     return found
-
-
-_EVIDENCE = (
-    "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
-    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object, top_labels, top_scores"
-)
-_BOXES = ("proposal", "refined", "suppressor")
-
-
-def ledger(run: Run) -> str:
-    """Objects (found, missed, ignored) and the reported detections that are wrong."""
-    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
-    evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
-    for name in _BOXES:
-        corners = ", ".join(f"round({name}_{side}, 1)" for side in SIDES)
-        evidence += f", {name} := CASE WHEN {name}_x0 IS NOT NULL THEN [{corners}] END"
-    return f"""
-        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
-        END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,
-        NULL AS became, NULL AS score, NULL AS iou, mechanism, reason,
-        CASE WHEN mechanism IS NOT NULL THEN CAST(to_json(struct_pack({evidence})) AS VARCHAR) END AS evidence
-        FROM rows WHERE kind IN ('object', 'ignored')
-        UNION ALL BY NAME
-        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, score, matched_iou AS iou
-        FROM rows WHERE kind = 'detection' AND tide NOT IN ('TP', 'ignored')"""

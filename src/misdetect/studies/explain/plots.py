@@ -5,7 +5,7 @@ red. Nothing here reads a run.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
-from misdetect.drawing.figures import colour, enlarged, stacked, titled, with_boxes
+from misdetect.drawing.figures import colour, cropped, titled, widened
 from misdetect.drawing.inline import whole_page
 from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
-from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.boxes import SIDES, Floats, boxes_of
 from misdetect.nouns.picture import Pixels
 
 CODE = {"truth": 2, "proposal": 3, "refined": 1, "suppressor": 0}
@@ -41,16 +41,12 @@ _AROUND = 0.35
 
 def evidence(image: Pixels, row: Mapping[str, Any]) -> Pixels:
     """The crop of ``image`` around a missed object (a row of the run) with truth, proposal, refined and suppressor."""
-    boxes = {"truth": _box(row, "")}
-    boxes |= {name: _box(row, f"{name}_") for name in ("proposal", "refined", "suppressor")}
-    shown = {name: box for name, box in boxes.items() if box is not None}
-    x0, y0, x1, y1 = _window(list(shown.values()), image.shape[1], image.shape[0])
-    big, factor = enlarged(np.ascontiguousarray(image[y0:y1, x0:x1]), 260)
-    for name in ("proposal", "refined", "suppressor", "truth"):  # the truth on top
-        if name in shown:
-            box = (np.array(shown[name]) - [x0, y0, x0, y0]) * factor
-            edge = np.clip(box, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
-            big = with_boxes(big, edge[None], [""], [CODE[name]])
+    prefixes = {"proposal": "proposal_", "refined": "refined_", "suppressor": "suppressor_", "truth": ""}
+    known = {name: all(row.get(prefix + side) is not None for side in SIDES) for name, prefix in prefixes.items()}
+    shown = {name: prefix for name, prefix in prefixes.items() if known[name]}
+    boxes = np.concatenate([boxes_of([row], prefix) for prefix in shown.values()])  # the truth last, and on top
+    window = _window(boxes, image.shape[1], image.shape[0])
+    big = cropped(image, window, 260, boxes, [CODE[name] for name in shown])
     scores = zip(row.get("top_labels") or (), row.get("top_scores") or (), strict=True)
     words = (
         f"{row['label']}: {row['mechanism']} / {row['reason']}",
@@ -58,21 +54,16 @@ def evidence(image: Pixels, row: Mapping[str, Any]) -> Pixels:
         "IoU  " + ", ".join(f"{n} {row[f'{n}_iou']:.2f}" for n in CODE if row.get(f"{n}_iou") is not None),
     )
     wide = max(250, *(7 * len(text) + 10 for text in words))  # so that no line is cut
-    picture = titled(stacked([big, np.full((1, wide, 3), 255, dtype=np.uint8)], gap=0), words[0])
+    picture = titled(widened(big, wide), words[0])
     return _footed(_footed(picture, words[1]), words[2])
 
 
-def _box(row: Mapping[str, Any], prefix: str) -> tuple[float, ...] | None:
-    values = [row.get(prefix + name) for name in SIDES]
-    return None if any(value is None for value in values) else tuple(float(value) for value in values)  # type: ignore[arg-type]
-
-
-def _window(boxes: Sequence[tuple[float, ...]], width: int, height: int) -> tuple[int, int, int, int]:
-    """A window around the first box that also holds what lies within twice its size of the others."""
-    truth, every = np.array(boxes[0]), np.array(boxes)
+def _window(boxes: Floats, width: int, height: int) -> tuple[int, int, int, int]:
+    """A window around the last box that also holds what lies within twice its size of the others."""
+    truth = boxes[-1]
     side = np.maximum(truth[2:] - truth[:2], 16)
-    low = np.maximum(every[:, :2].min(axis=0), truth[:2] - side) - _AROUND * side
-    high = np.minimum(every[:, 2:].max(axis=0), truth[2:] + side) + _AROUND * side
+    low = np.maximum(boxes[:, :2].min(axis=0), truth[:2] - side) - _AROUND * side
+    high = np.minimum(boxes[:, 2:].max(axis=0), truth[2:] + side) + _AROUND * side
     x0, y0 = np.clip(np.floor(low), 0, [width - 1, height - 1]).astype(int).tolist()
     x1, y1 = np.clip(np.ceil(high), 1, [width, height]).astype(int).tolist()
     return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)

@@ -1,4 +1,4 @@
-"""The columns of an explain run, and the rows of one image.
+"""The columns of an explain run, the rows of one image, and what of them is in the ledger.
 
 ``kind`` says what a row is about: an "object" that should be found, a "detection" that was reported, a suspicious
 "region" without a detection, or something "ignored" (a crowd, an absent part, a class that the detector does not
@@ -14,15 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data.dataset import Sample
+from misdetect.engine.store import Run
 from misdetect.metrics import tide
-from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.diagnosis import Diagnosis, diagnose
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
 from misdetect.metrics.slices import attributes
-from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
+from misdetect.nouns.boxes import SIDES, Bools, Floats, Ints, iou, sides
 from misdetect.nouns.candidates import Candidates
-from misdetect.nouns.detections import PRESENT, Detections, Truth
+from misdetect.nouns.detections import Detections, Truth
 from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.regions import Regions, objectness_of
@@ -87,22 +88,24 @@ class Seen:
         """How sure the detector is of each candidate ``[K]``; empty for a black box."""
         return np.zeros(0) if self.inside is None else objectness_of(self.inside)
 
-    def counted(self) -> Ints:
-        """Rows of the truth that should be found."""
-        return np.flatnonzero(self.ignored_for() == "")
+    @cached_property
+    def kept(self) -> Floats:
+        """The boxes ``[D, 4]`` of the kept pairs of candidate and label; of a white box only."""
+        assert self.inside is not None
+        return self.inside.boxes_of(self.inside.kept).astype(np.float64)
 
+    @cached_property
     def ignored_for(self) -> "np.ndarray[Any, np.dtype[np.object_]]":
         """Why each annotation is not counted, "" where it is."""
-        states = self.truth.states
-        absent = np.zeros(len(self.truth), bool) if states is None else ~np.isin(np.array(states, str), PRESENT)
         crowd = np.asarray(self.truth.crowd, dtype=np.bool_)
+        absent = ~np.asarray(self.truth.present)
         reasons = np.select([crowd, absent, self.labels < 0], ["crowd", "absent", "unknown-class"], "")
         return np.asarray(reasons, dtype=object)
 
 
 def image_rows(seen: Seen, how: ExplainSettings, pixels: Any = None) -> list[dict[str, Any]]:
     """All rows of one image, given its ``pixels`` where they are to be measured."""
-    thresholds, counted = how.thresholds, seen.counted()
+    thresholds, counted = how.thresholds, np.flatnonzero(seen.ignored_for == "")
     boxes, labels = seen.truth.boxes[counted], seen.labels[counted]
     lost = missed(seen.everything, boxes, labels, thresholds, how.miss)
     reported = np.flatnonzero((seen.everything.scores >= thresholds.reported) & seen.known)
@@ -116,13 +119,12 @@ def image_rows(seen: Seen, how: ExplainSettings, pixels: Any = None) -> list[dic
     for i, at in enumerate(target.tolist()):
         hit = {"tide": "crowd"} if at == -2 else {"matched": int(ids[at])} if at >= 0 else {}
         rows.append(own | {"kind": REGION, "objectness": float(alarm.objectness[i]), **sides(alarm.boxes[i])} | hit)
-    for i, why in enumerate(seen.ignored_for().tolist()):
-        if why:
-            name = None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
-            if why == "unknown-class":
-                name = seen.data_names[seen.truth.labels[i]]
-            row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **sides(seen.truth.boxes[i])}
-            rows.append(own | row)
+    for i in np.flatnonzero(seen.ignored_for != "").tolist():
+        why, name = seen.ignored_for[i], None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
+        if why == "unknown-class":
+            name = seen.data_names[seen.truth.labels[i]]
+        row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **sides(seen.truth.boxes[i])}
+        rows.append(own | row)
     return rows
 
 
@@ -133,16 +135,7 @@ class _Types:
         crowd = np.flatnonzero(np.asarray(seen.truth.crowd, dtype=np.bool_) & (seen.labels >= 0))
         rows = np.concatenate([counted, crowd])
         found = seen.everything
-        truth = TruthColumns(
-            images=(ImageRow(seen.sample.id, 0, seen.sample.width, seen.sample.height),),
-            names=tuple(seen.names),
-            image=np.zeros(len(rows), np.int64),
-            label=seen.labels[rows],
-            boxes=seen.truth.boxes[rows],
-            areas=np.asarray(seen.truth.areas)[rows],
-            crowd=np.isin(rows, crowd),
-            ids=np.asarray(seen.truth.ids)[rows],
-        )
+        truth = TruthColumns.of_image(seen.sample, rows, seen.labels[rows], seen.names)
         detections = DetectionColumns.of(
             np.zeros(len(reported), np.int64), found.labels[reported], found.boxes[reported], found.scores[reported]
         )
@@ -189,8 +182,9 @@ def _objects(
     places = np.flatnonzero(lost)
     boxes, labels = seen.truth.boxes[counted[lost]], seen.labels[counted[lost]]
     if seen.inside is None:
-        for place, verdict in zip(places.tolist(), outside.judge(seen.everything, boxes, labels, t), strict=True):
-            rows[place] |= verdict.columns(seen.names)
+        verdicts = outside.judge(seen.everything, boxes, labels, t, seen.names)
+        for place, verdict in zip(places.tolist(), verdicts, strict=True):
+            rows[place] |= verdict
         return rows
     found = diagnose(seen.inside, boxes, labels, t, how.reading)
     for i, place in enumerate(places.tolist()):
@@ -230,14 +224,13 @@ def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: 
             row |= {"rival": names[d.rival[i]], "rival_score": float(d.rival_score[i])}
     by = int(d.suppressor[i])
     if by >= 0:
-        pair = c.kept.candidate[by], c.kept.label[by]
-        box = (c.refined[pair[0]] if c.class_boxes is None else c.class_boxes[pair]).astype(np.float64)
+        candidate, label, box = c.kept.candidate[by], c.kept.label[by], seen.kept[by]
         row |= {
-            "suppressor_label": names[pair[1]],
-            "suppressor_score": float(c.scores[pair]),
+            "suppressor_label": names[label],
+            "suppressor_score": float(c.scores[candidate, label]),
+            "suppressor_iou": float(d.suppressor_iou[i]),
             **sides(box, "suppressor_"),
         }
-        row["suppressor_iou"] = float(d.suppressor_iou[i])
         near = iou(box[None], boxes)[0]
         if len(near) and near.max() >= 0.5:  # it stands for a neighbour: a crowd, not a badly ranked box
             row["suppressor_object"] = int(ids[near.argmax()])
@@ -295,9 +288,8 @@ def _origin(seen: Seen, at: int) -> dict[str, Any]:
     c, names = seen.inside, seen.names
     assert c is not None
     candidate, label = int(c.kept.candidate[at]), int(c.kept.label[at])
-    box = (c.refined[candidate] if c.class_boxes is None else c.class_boxes[candidate, label]).astype(np.float64)
     row = _candidate(seen, candidate) | sides(c.proposals[candidate], "proposal_")
-    row["moved"] = 1 - float(iou(c.proposals[candidate].astype(np.float64)[None], box[None])[0, 0])
+    row["moved"] = 1 - float(iou(c.proposals[[candidate]].astype(np.float64), seen.kept[[at]])[0, 0])
     scores = c.scores[candidate].astype(np.float64)
     order = np.argsort(-scores, kind="stable")
     others = order[order != label]
@@ -306,3 +298,28 @@ def _origin(seen: Seen, at: int) -> dict[str, Any]:
     if len(others):
         row |= {"rival": names[others[0]], "rival_score": float(scores[others[0]])}
     return row
+
+
+_EVIDENCE = (
+    "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
+    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object, top_labels, top_scores"
+)
+_BOXES = ("proposal", "refined", "suppressor")
+
+
+def ledger(run: Run) -> str:
+    """Objects (found, missed, ignored) and the reported detections that are wrong."""
+    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
+    evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
+    for name in _BOXES:
+        corners = ", ".join(f"round({name}_{side}, 1)" for side in SIDES)
+        evidence += f", {name} := CASE WHEN {name}_x0 IS NOT NULL THEN [{corners}] END"
+    return f"""
+        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
+        END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,
+        NULL AS became, NULL AS score, NULL AS iou, mechanism, reason,
+        CASE WHEN mechanism IS NOT NULL THEN CAST(to_json(struct_pack({evidence})) AS VARCHAR) END AS evidence
+        FROM rows WHERE kind IN ('object', 'ignored')
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, score, matched_iou AS iou
+        FROM rows WHERE kind = 'detection' AND tide NOT IN ('TP', 'ignored')"""
