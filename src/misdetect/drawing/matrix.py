@@ -14,15 +14,9 @@ from misdetect.drawing import charts
 from misdetect.nouns.boxes import Bools, Floats
 
 Document = Mapping[str, Any]
-
-
 SHOWN = 16
 """Classes that are shown one by one; where there are more, those that are confused most, and the others together."""
-
-
 RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", charts.SERIES[0]])
-
-
 WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", charts.BAD])
 
 

@@ -123,10 +123,8 @@ def image_rows(
         rows.append(own | row | sides(truth.boxes[at]))
     place = np.cumsum(inside) - 1  # in what was chosen
     for d in np.flatnonzero(~left_out).tolist():
-        row = _detection(said, labels, d)
-        if inside[d]:
-            row |= _counted(columns, labels, result, int(place[d]))
-        rows.append(own | row | ({} if inside[d] else {"reason": "score"}))
+        where = _counted(columns, labels, result, int(place[d])) if inside[d] else {"reason": "score"}
+        rows.append(own | _detection(said, labels, d) | where)
     for d in np.flatnonzero(left_out & (said.columns.scores >= how.score)).tolist():
         row = {"kind": LEFT_OUT, "id": d, "label": detector_names[found.labels[d]], "reason": "unknown-class"}
         rows.append(own | row | {"score": float(found.scores[d]), **sides(found.boxes[d])})
@@ -183,10 +181,7 @@ def _counted(truth: TruthColumns, labels: Sequence[str], result: Confusion, plac
     return row if at < 0 else row | {"matched": int(truth.ids[at])}
 
 
-COLUMNS = (
-    "case_index, kind, file, image, width, height, id, label, known, reason, x0, y0, x1, y1, score, background, best, "
-    "vector, matched, speaks"
-)
+COLUMNS = "case_index, kind, id, label, known, reason, x0, y0, x1, y1, score, background, best, vector"
 """What ``columns_of`` reads."""
 
 
