@@ -109,6 +109,11 @@ def _tag(
     return place
 
 
+def write(image: Pixels, text: str, at: tuple[int, int], size: float = 0.42) -> None:
+    """Write ``text`` in black onto ``image`` itself; its lower left corner is ``at`` (x, y)."""
+    cv2.putText(image, text, at, _FONT, size, _BLACK, 1, cv2.LINE_AA)
+
+
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     """Pixels that two places have in common."""
     wide, high = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) + 1 for i in (0, 1))
@@ -118,7 +123,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
 def titled(image: Pixels, title: str) -> Pixels:
     """``image`` under a line of text."""
     bar = np.full((22, image.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(bar, title, (4, 15), _FONT, 0.45, _BLACK, 1, cv2.LINE_AA)
+    write(bar, title, (4, 15), 0.45)
     return np.concatenate([bar, image])
 
 
@@ -178,9 +183,9 @@ def heat_map(
         cv2.rectangle(blended, (x0, y0), (x1, y1), _RED, 2)
     scale = np.tile(heat_colours(np.linspace(low, high, blended.shape[1]), low, high)[None], (10, 1, 1))
     words = np.full((18, blended.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(words, f"{low:g}", (2, 13), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(words, f"{low:g}", (2, 13))
     (width, _), _ = cv2.getTextSize(f"{high:g}", _FONT, 0.42, 1)
-    cv2.putText(words, f"{high:g}", (blended.shape[1] - width - 2, 13), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(words, f"{high:g}", (blended.shape[1] - width - 2, 13))
     return titled(np.concatenate([blended, scale, words]), title)
 
 

@@ -23,13 +23,11 @@ from misdetect.studies.explain.regions import average_precision, curve
 from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.explain.study import ExplainStudy
-from misdetect.studies.objects import Common
 
 
 def shared(*runs):
     """The misses that two runs share."""
-    a, b = (judged(run.directory) for run in runs)
-    return shared_misses(a, b, Common.of(a, b))
+    return shared_misses(*(judged(run.directory) for run in runs))
 
 
 @pytest.mark.sampled(2)

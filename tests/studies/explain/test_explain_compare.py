@@ -11,9 +11,10 @@ from scipy.stats import binomtest
 
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.said.errors import BadData
 from misdetect.studies.explain import compare
-from misdetect.studies.explain.compare import compared, missed_by
-from misdetect.studies.objects import Common, mcnemar
+from misdetect.studies.explain.compare import compared, difference, missed_by, shared_misses
+from misdetect.studies.objects import mcnemar
 
 
 @pytest.fixture
@@ -25,14 +26,6 @@ def judged(tmp_path):
         return compare.judged(Run.open(write(tmp_path / str(next(numbers)), objects, **more)))
 
     return make
-
-
-def shared_misses(a, b):
-    return compare.shared_misses(a, b, Common.of(a, b))
-
-
-def difference(a, b):
-    return compare.difference(a, b, Common.of(a, b))
 
 
 def test_shared_misses_are_those_a_plain_loop_counts(judged):
@@ -138,8 +131,8 @@ def test_it_is_said_why_runs_are_not_paired(judged):
 
 
 def test_nothing_in_common_cannot_be_paired(judged):
-    common = Common.of(judged([["background"]]), judged([[], ["background"]]))
-    assert (common.same, common.why_not) == (False, "they have no object in common")
+    with pytest.raises(BadData, match="no object in common"):
+        shared_misses(judged([["background"]]), judged([[], ["background"]]))
 
 
 def test_runs_without_misses_or_objects_are_compared_too(judged):

@@ -15,6 +15,7 @@ from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change
 from misdetect.nouns.boxes import Floats
 from misdetect.nouns.labels import one_name
+from misdetect.said.errors import BadData
 from misdetect.studies.contract import Document
 from misdetect.studies.explain.document import headline, settings_of
 from misdetect.studies.objects import Common, Commons, Judged, Key, drawn_again, in_common, mcnemar, why_not_paired
@@ -95,9 +96,10 @@ def by_class(documents: Sequence[Document]) -> dict[str, dict[str, list[Any]]]:
     return dict(sorted(found.items()))
 
 
-def difference(a: Judged, b: Judged, common: Common, confidence: float = 0.9, seed: int = 0) -> Document:
+def difference(a: Judged, b: Judged, common: Common | None = None, confidence: float = 0.9, seed: int = 0) -> Document:
     """How run ``b`` differs from run ``a``: the miss rate, each mechanism's rate (misses by it / objects) and its share
     of the misses, second - first with the interval; ``certain`` where that excludes 0."""
+    common = common or Common.of(a, b)
     names = tuple(dict.fromkeys((*a.document["mechanisms"], *b.document["mechanisms"])))
 
     def columns(run: Judged) -> Floats:
@@ -126,12 +128,15 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return found
 
 
-def shared_misses(a: Judged, b: Judged, common: Common) -> Document:
+def shared_misses(a: Judged, b: Judged, common: Common | None = None) -> Document:
     """Of the same objects: found by both, missed by one or both, and for those missed by both how often mechanism x of
     the first meets mechanism y of the second (``[x, y, count]``).
 
     ``p`` is McNemar's exact test of "each misses as much as the other", which takes objects for independent.
     """
+    common = common or Common.of(a, b)
+    if not common.same:
+        raise BadData(f"the runs cannot be paired: {common.why_not}; only runs over the same data can.")
     pairs = Counter(zip(a.fate[common.first], b.fate[common.second], strict=True))
     only_first = sum(n for (x, y), n in pairs.items() if x and not y)
     only_second = sum(n for (x, y), n in pairs.items() if y and not x)

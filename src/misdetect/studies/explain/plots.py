@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
-from misdetect.drawing.figures import colour, cropped, titled, widened
+from misdetect.drawing.figures import colour, cropped, titled, widened, write
 from misdetect.drawing.inline import whole_page
 from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
@@ -35,7 +35,6 @@ SHADES = {
     "Loc": "#0072b2",
     "Both": "#009e73",
 }
-_FONT, _BLACK = cv2.FONT_HERSHEY_SIMPLEX, (20, 20, 20)
 _AROUND = 0.35
 
 
@@ -71,7 +70,7 @@ def _window(boxes: Floats, width: int, height: int) -> tuple[int, int, int, int]
 
 def _footed(image: Pixels, text: str) -> Pixels:
     bar = np.full((20, image.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(bar, text, (4, 14), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(bar, text, (4, 14))
     return np.concatenate([image, bar])
 
 
@@ -80,7 +79,7 @@ def legend() -> Pixels:
     bar = np.full((24, 400, 3), 255, dtype=np.uint8)
     for i, (name, number) in enumerate(CODE.items()):
         cv2.rectangle(bar, (8 + 98 * i, 6), (20 + 98 * i, 18), colour(number), -1)
-        cv2.putText(bar, name, (25 + 98 * i, 17), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+        write(bar, name, (25 + 98 * i, 17))
     return bar
 
 

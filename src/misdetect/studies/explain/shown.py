@@ -116,8 +116,8 @@ def show_compared(console: Console, document: Document) -> None:
 
 
 def _misses(document: Document, names: list[str]) -> Table:
-    percent = f"{100 * document['resampling']['confidence']:g}"
-    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
+    confidence = f"{100 * document['resampling']['confidence']:g} %"
+    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({confidence} intervals over images)"
     table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
     runs = document["runs"]
     table.add_row("objects", *(str(run["objects"]) for run in runs))
