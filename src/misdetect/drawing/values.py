@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.tables import called
 from misdetect.metrics.slices import BINS, rate_intervals
 
 Document = Mapping[str, Any]
@@ -24,7 +25,7 @@ _DRAWN = 4096
 
 def about(document: Document, *, text: str) -> str:
     """What the numbers of a chart are of."""
-    return f"{document['detector'] or 'a detector'} on {document['data']}; {text}"
+    return f"{called(document)}; {text}"
 
 
 def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[str, Any]:

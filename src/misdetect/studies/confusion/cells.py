@@ -6,7 +6,10 @@ The worst of a wrong cell is what the detector is surest of, of a right one what
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from misdetect.engine.store import Run
+from misdetect.nouns.boxes import Floats
 from misdetect.nouns.labels import plain_name
 from misdetect.said.errors import BadSpec
 from misdetect.studies.confusion.rows import MISSED, SUNK
@@ -27,6 +30,13 @@ def read_cell(text: str, labels: Sequence[str]) -> Cell:
         f"cell should be ACTUAL,PREDICTED, two of {', '.join(labels[:3])}, … {labels[-1]}, or ACTUAL,missed. "
         f"Got {text!r}, of which {strange[0].strip()!r} is not known."
     )
+
+
+def largest(weights: Floats, most: int) -> list[tuple[int, int]]:
+    """The cells of ``weights`` ``[N, N]`` that are above 0, row and column, those that weigh most first."""
+    cells = np.argwhere(weights > 0)
+    order = np.lexsort((cells[:, 1], cells[:, 0], -weights[cells[:, 0], cells[:, 1]]))[:most]
+    return [(a, b) for a, b in cells[order].tolist()]
 
 
 def behind(run: Run, cell: Cell, background: str, most: int) -> list[dict[str, Any]]:

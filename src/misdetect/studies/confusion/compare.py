@@ -10,6 +10,7 @@ import numpy as np
 
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import change
+from misdetect.studies.confusion.cells import largest
 from misdetect.studies.confusion.document import settings_of
 from misdetect.studies.confusion.rows import OUTCOMES
 from misdetect.studies.contract import Document
@@ -74,10 +75,7 @@ def changed_cells(documents: list[Document]) -> list[Document]:
     if any(each["labels"] != labels for each in documents):
         return []
     counts = np.array([each["counts"] for each in documents], dtype=np.float64)
-    spread = counts.max(axis=0) - counts.min(axis=0)
-    cells = np.argwhere(spread > 0)
-    order = np.lexsort((cells[:, 1], cells[:, 0], -spread[cells[:, 0], cells[:, 1]]))[:_CELLS]
     return [
         {"actual": labels[a], "predicted": labels[b], "counts": counts[:, a, b].tolist()}
-        for a, b in cells[order].tolist()
+        for a, b in largest(np.ptp(counts, axis=0), _CELLS)
     ]

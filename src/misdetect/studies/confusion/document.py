@@ -16,7 +16,7 @@ from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.confusion import BINS, Confusion, found_by_class
 from misdetect.metrics.slices import rate_intervals
 from misdetect.nouns.boxes import Floats, Ints
-from misdetect.studies.confusion.cells import behind, read_cell
+from misdetect.studies.confusion.cells import behind, largest, read_cell
 from misdetect.studies.confusion.rows import COLUMNS, OUTCOMES, Said, columns_of, labels_of
 from misdetect.studies.confusion.settings import ConfusionSettings
 from misdetect.studies.contract import Document, Headline
@@ -189,8 +189,6 @@ def _confusions(read: _Read) -> list[Document]:
     m, labels = read.matrix, read.labels
     between = m.counts[:-1, :-1].copy()
     np.fill_diagonal(between, 0)
-    cells = np.argwhere(between > 0)
-    order = np.lexsort((cells[:, 1], cells[:, 0], -between[cells[:, 0], cells[:, 1]]))[:_TOP]
     return [
         {
             "actual": labels[a],
@@ -200,7 +198,7 @@ def _confusions(read: _Read) -> list[Document]:
             "objects": int(((m.became == b) & (read.truth.label == a)).sum()),
             "policy_dependent": bool(m.policy_dependent[a, b]),
         }
-        for a, b in cells[order].tolist()
+        for a, b in largest(between, _TOP)
     ]
 
 

@@ -38,7 +38,7 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
         drawn["confusion-iou.png"] = iou_figure(document)
     made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
     place = places(data)
-    for number, (cell, count) in enumerate(largest(document)[:most], start=1):
+    for number, (cell, count) in enumerate(worst(document)[:most], start=1):
         entries = behind(run, cell, document["labels"][-1], _EACH)
         crops = [crop for entry in entries if (crop := _photo(data, place, entry)) is not None]
         if crops:
@@ -47,7 +47,7 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     return made
 
 
-def largest(document: Document) -> list[tuple[Cell, float]]:
+def worst(document: Document) -> list[tuple[Cell, float]]:
     """The wrong cells and the missed objects of each class, with how many there are, the most first."""
     labels, counts = document["labels"], np.array(document["counts"], dtype=float)
     np.fill_diagonal(counts, 0)

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from misdetect.drawing import charts
 from misdetect.drawing.figures import colour, cropped, titled, widened, write
 from misdetect.drawing.inline import whole_page
+from misdetect.drawing.values import about
 from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
 from misdetect.nouns.boxes import SIDES, Floats, boxes_of
@@ -94,7 +95,7 @@ def three_panels(document: Mapping[str, Any]) -> Figure:
     charts.flow(between, document["sankey"], "(c) from type to mechanism", SHADES)
     settings = document["settings"]
     rules = f"IoU ≥ {settings['loc']:g}, score ≥ {settings['score']:g}, miss {settings['miss']}"
-    return charts.caption(figure, f"{document['detector'] or 'a detector'} on {document['data']}; {rules}")
+    return charts.caption(figure, about(document, text=rules))
 
 
 def distributions(document: Mapping[str, Any]) -> Figure:
