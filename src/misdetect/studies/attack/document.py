@@ -14,10 +14,12 @@ from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.nouns.boxes import Ints
 from misdetect.studies.attack.ladder import STRONG, UNCHECKED, ladder, rungs_of
 from misdetect.studies.attack.plan import CLEAN, FGSM, NOISE, TRANSFER, from_afar, main_attacks, rungs
-from misdetect.studies.attack.results import Boxes, Objects, Results
-from misdetect.studies.attack.rows import REPORTED, VANILLA
+from misdetect.studies.attack.results import Results
+from misdetect.studies.attack.rows import REPORTED
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.attack.verdict import verdict
+from misdetect.studies.conditions import VANILLA
+from misdetect.studies.conditions_read import Boxes, Objects
 from misdetect.studies.contract import Document, Headline
 
 
