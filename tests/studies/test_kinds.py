@@ -1,11 +1,14 @@
 """Every study keeps the contract: its parts are where they should be, and take what is given to them."""
 
+import ast
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import misdetect as md
 from misdetect.nouns.settings import Settings
 from misdetect.studies.contract import GROUPS, Evidence, Figures, InCheckup, Kind, known_parts
 from misdetect.studies.kinds import in_checkup, kind_of, kinds, looked_at, names
@@ -71,3 +74,13 @@ def test_looking_at_what_there_is_imports_no_study():
     own = [name for name in loaded if name.startswith("misdetect.studies.") and name.count(".") > 2]
     assert own == []
     assert not {"numpy", "pyarrow", "duckdb", "cv2", "torch"} & set(loaded)
+
+
+def test_what_editors_are_told_is_what_there_is():
+    """The stub names each study, so that its settings are known to type checkers; others' studies are not in it."""
+    stub = ast.parse(Path(md.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    told = next(ast.literal_eval(node.value) for node in stub.body
+                if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")  # fmt: skip
+    others = {kind.name for kind in kinds() if not kind.registered.own}
+    assert told == [name for name in md.__all__ if name not in others]
+    assert all(callable(getattr(md, name)) for name in told)
