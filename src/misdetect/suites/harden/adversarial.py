@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from misdetect.nouns.boxes import Floats
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.protocols import Differentiable, require
 from misdetect.studies.climb import Ball, Climb, Pace, Slope, class_aware, climb, uphill
+from misdetect.suites.harden.settings import How
 from misdetect.training.batches import Batch
 
-How = Literal["pgd", "mtd", "cwat"]
 Ascent = Generator[Asks, Any, Climb]
 
 
