@@ -14,10 +14,12 @@ from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.nouns.boxes import Ints
 from misdetect.studies.attack.ladder import STRONG, UNCHECKED, ladder, rungs_of
 from misdetect.studies.attack.plan import CLEAN, FGSM, NOISE, TRANSFER, from_afar, main_attacks, rungs
-from misdetect.studies.attack.results import Boxes, Objects, Results
-from misdetect.studies.attack.rows import REPORTED, VANILLA
+from misdetect.studies.attack.results import Results
+from misdetect.studies.attack.rows import REPORTED
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.attack.verdict import verdict
+from misdetect.studies.conditions import VANILLA
+from misdetect.studies.conditions_read import Boxes, Objects
 from misdetect.studies.contract import Document, Headline
 
 
@@ -118,19 +120,18 @@ def _lost(run: Run, condition: str, images: set[str], results: Results) -> Objec
 
 def _distance(results: Results, how: AttackSettings) -> list[Document]:
     """Success against the distance that is kept from all objects; images without pixels so far away are left out."""
+    if how.where != "outside":
+        return []
     found = []
     main = main_attacks(how)[2].name
     for distance, name in [(0, main), *((attack.where.distance, attack.name) for attack in from_afar(how))]:
-        if how.where != "outside":
-            break
         about = [row for row in results.about if row["condition"] == name and row["pixels"]]
-        reached = {row["image"] for row in about if row["image"] in set(results.images)}
-        if not reached:
-            continue
-        success, ends = results.success(results.objects(name, reached))
-        pixels = float(np.mean([row["pixels"] for row in about]))
-        entry = {"distance": distance, "images": len(reached), "success": success, "interval": ends, "pixels": pixels}
-        found.append(entry)
+        reached = {row["image"] for row in about} & set(results.images)
+        if reached:
+            success, ends = results.success(results.objects(name, reached))
+            pixels = float(np.mean([row["pixels"] for row in about]))
+            entry = {"distance": distance, "images": len(reached), "success": success, "interval": ends}
+            found.append(entry | {"pixels": pixels})
     return found
 
 

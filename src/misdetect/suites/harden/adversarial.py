@@ -1,6 +1,6 @@
 """Adversarial training (paper 5): a part of every batch is attacked before it is learnt from.
 
-The attacks are those of ``studies.attack.climb``, run side by side on the detector as it is at that step: ``pgd``
+The attacks climb as ``studies.climb`` does, run side by side on the detector as it is at that step: ``pgd``
 raises the whole loss, ``mtd`` takes for each image the stronger of an attack on ``cls`` and one on ``loc``, ``cwat``
 raises the class-aware loss.
 """
