@@ -127,7 +127,7 @@ class Shapes:
         sizes, code = self._shapes[name]
         pen = known["pen"]
         surface = pen.surface
-        exec(code, {**known, **dict(zip(sizes, given, strict=True))})
+        exec(code, {**known, **dict(zip(sizes, given, strict=True))} if sizes else known.copy())
         pen.surface = surface
 
     def _python(self, lines: list[Line], indent: str) -> Iterator[str]:
