@@ -13,8 +13,6 @@ from misdetect.said.gates import written
 from misdetect.studies.kinds import kind_of
 
 Change = tuple[str, str, Mapping[str, Any]]
-
-
 _MOST = 8
 """Of all others the certain ones, at most so many."""
 
@@ -62,10 +60,15 @@ def numbers_table(document: Document, names: list[str]) -> Table:
     return table
 
 
-def show_changes(console: Console, document: Document) -> None:
-    """How runs of one study differ from the first: the headlines, and what else is certain."""
+def show_why_not_paired(console: Console, document: Document) -> None:
+    """Say why a difference between the runs may not be the detectors'."""
     for why in document["why_not_paired"]:
         console.print(Text(f"Not paired: {why}."))
+
+
+def show_changes(console: Console, document: Document) -> None:
+    """How runs of one study differ from the first: the headlines, and what else is certain."""
+    show_why_not_paired(console, document)
     tables: dict[str, Table] = {}
     for key, second, change in told_changes(document):
         if second not in tables:

@@ -4,17 +4,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.terminal import Document, plain_table, show_pictures, show_progress
 from misdetect.drawing.words import UNKNOWN, number, percent
-from misdetect.studies.told import change_cell
+from misdetect.studies.told import change_cell, show_why_not_paired
 
 _CLASSES, _WORST = 12, 10
 
 
 def show(console: Console, document: Document) -> None:
     """The document for a person: the matrix, the worst classes, why recall is what it is, and one cell."""
-    if (line := unfinished(document)) is not None:
-        console.print(line)
+    show_progress(console, document)
     settings, detections = document["settings"], document["conservation"]["detections"]
     console.print(
         f"{document['objects']} objects, {detections['in_cells']} detections in cells: score >= {settings['score']:g}, "
@@ -38,8 +37,7 @@ def show(console: Console, document: Document) -> None:
             table.add_row(*names, _count(each["count"]), f"{each['confidence']:.1f}", mark)
         console.print(table)
     console.print(_steps(document))
-    for path in document.get("pictures", ())[:3]:
-        console.print(Text(f"Picture: {path}"))
+    show_pictures(console, document)
 
 
 def _matrix(document: Document) -> Text:
@@ -103,8 +101,7 @@ def _count(value: float) -> str:
 def show_compared(console: Console, document: Document) -> None:
     """Runs side by side: what became of the objects, and the cells that differ most."""
     names = [run["name"] for run in document["runs"]]
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     if document["paired"]:
         console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
     table = plain_table("What became of the objects", "", *(f">{name}" for name in names), wrapped=names)

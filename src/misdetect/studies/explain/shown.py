@@ -4,16 +4,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.terminal import Document, plain_table, show_pictures, show_progress
 from misdetect.drawing.words import UNKNOWN, between, percent, ranged
 from misdetect.metrics.degenerate import sentence
-from misdetect.studies.told import change_cell
+from misdetect.studies.told import change_cell, show_why_not_paired
 
 
 def show(console: Console, document: Document) -> None:
     """The document for a person: what was missed, why, what it would buy, and where to look."""
-    if (line := unfinished(document)) is not None:
-        console.print(line)
+    show_progress(console, document)
     settings = document["settings"]
     if document["missed"] is None or not document["objects"]:
         console.print("Nothing is annotated here; the most suspicious regions:")
@@ -35,8 +34,7 @@ def show(console: Console, document: Document) -> None:
         for pair in document["confusions"][:3]:
             console.print(Text(f"Taken for another: {pair[0]} for {pair[1]}, {pair[2]} times"))
     _show_warning(console, document)
-    for path in document.get("pictures", ())[:3]:
-        console.print(Text(f"Picture: {path}"))
+    show_pictures(console, document)
 
 
 def _mechanisms(document: Document) -> Table:
@@ -105,8 +103,7 @@ def _show_warning(console: Console, document: Document) -> None:
 def show_compared(console: Console, document: Document) -> None:
     """Runs side by side: misses, mechanisms, and the misses that they share."""
     names = [run["name"] for run in document["runs"]]
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     if document["paired"]:
         console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
     console.print(_misses(document, names))
@@ -119,8 +116,8 @@ def show_compared(console: Console, document: Document) -> None:
 
 
 def _misses(document: Document, names: list[str]) -> Table:
-    percent = f"{100 * document['resampling']['confidence']:g}"
-    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
+    confidence = f"{100 * document['resampling']['confidence']:g} %"
+    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({confidence} intervals over images)"
     table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
     runs = document["runs"]
     table.add_row("objects", *(str(run["objects"]) for run in runs))

@@ -10,7 +10,7 @@ from misdetect.drawing.terminal import Document, plain_table
 from misdetect.drawing.words import number
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
-from misdetect.studies.told import change_cell, numbers_table
+from misdetect.studies.told import change_cell, numbers_table, show_why_not_paired
 
 _WORST = 10
 
@@ -92,8 +92,7 @@ def show_compared(console: Console, document: Document) -> None:
     names = [run["name"] for run in document["runs"]]
     first = names[0]
     console.print(numbers_table(document, names))
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     others = [each for each in document.get("differences", ()) if each["first"] == first]
     if not others:
         return
