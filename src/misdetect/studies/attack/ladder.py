@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from misdetect.drawing.words import percent
-from misdetect.metrics.bootstrap import interval, ratios, resamples
-from misdetect.metrics.slices import per_image
+from misdetect.metrics.bootstrap import REPEATS
+from misdetect.metrics.slices import rate_intervals
 from misdetect.studies.conditions_read import Objects
 
 WEAK, MASKED = "attack too weak", "gradients masked"
@@ -113,10 +113,10 @@ def _difference(
     """The success of ``own``, or how much it exceeds that of ``than`` on the same objects; with its paired interval."""
     if not own.right.any():
         return None, None
-    hits = own.lost.astype(np.float64) - (0 if than is None else than.lost.astype(np.float64))
+    right, lost = own.right.astype(np.float64), own.lost.astype(np.float64)
+    hits = lost if than is None else lost - than.lost
     _, image = np.unique(own.image, return_inverse=True)
-    images = int(image.max()) + 1
-    columns = per_image(np.stack([hits, own.right.astype(np.float64)], axis=1), image, images)
-    samples = ratios(resamples(images, seed=seed), columns[:, 0], columns[:, 1])
-    low, high = (float(end) for end in interval(samples, confidence))
-    return float(hits.sum() / own.right.sum()), [low, high]
+    ((low, high),) = rate_intervals(
+        hits[:, None], right[:, None], image, confidence=confidence, repeats=REPEATS, seed=seed
+    )
+    return float(hits.sum() / right.sum()), [low, high]

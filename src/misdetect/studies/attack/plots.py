@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
 from misdetect.drawing.matrix import Shown, matrix, readable, shares
+from misdetect.drawing.tables import called
 
 Document = Mapping[str, Any]
 ABLATED = ("r_idx", "r_all", "r_obj", "r_conf")
@@ -87,7 +88,7 @@ def about(document: Document) -> str:
     s = document["settings"]
     source = f"gradients of {s['surrogate']} (transfer)" if document["transfer"] else "white box"
     lines = (
-        f"{document['detector'] or 'a detector'} on {document['data']}",
+        called(document),
         f"{document['images']} images, {document['right']} objects found before (score ≥ {s['score']:g}, "
         f"IoU ≥ {s['loc']:g})",
         f"{source}, eps {s['eps']:g}, {s['steps']} steps of {s['alpha']:g}, {s['where']}",

@@ -11,6 +11,7 @@ from misdetect.compose.move import Flipped, Moved
 from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
 from misdetect.drawing.figures import save_png, stacked
+from misdetect.drawing.tables import called
 from misdetect.engine.store import Run
 from misdetect.metrics.causes import CAUSES
 from misdetect.nouns.boxes import boxes_of
@@ -43,7 +44,7 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     if not parts:
         return []
     figures = figures_of(Table(run))
-    told = f"{document['detector'] or 'a detector'} on {document['data']}, score ≥ {document['settings']['score']:g}"
+    told = f"{called(document)}, score ≥ {document['settings']['score']:g}"
     shown = {
         "states": drawn.states(parts),
         "prior": _prior(run, document),
