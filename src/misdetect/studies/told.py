@@ -51,7 +51,10 @@ def number_cell(entry: Any) -> str:
         return "–"
     value, ends = entry["value"], entry["interval"]
     text = str(value) if isinstance(value, int) else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
-    return text if ends is None else f"{text} {ends[0]:.0f}..{ends[1]:.0f}"
+    if ends is None:
+        return text
+    digits = 0 if ends[1] - ends[0] >= 2 else 2  # or that of a share would be told as "0..1"
+    return f"{text} {ends[0]:.{digits}f}..{ends[1]:.{digits}f}"
 
 
 def numbers_table(document: Document, names: list[str]) -> Table:
