@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 # Hundreds of tests start processes of their own: without bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test suite test-all test-cpus lint bench papers lock locked licences clean
+.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -18,6 +18,17 @@ checkup: $(READY)
 # Side by side: a type check keeps one core busy.
 test: $(READY)
 	$(MAKE) --no-print-directory -j 2 lint suite
+
+# What a change touches: within a minute.
+quick: $(READY)
+	$(MAKE) --no-print-directory -j 2 quick-lint quick-tests
+
+quick-lint: $(READY)
+	changed=$$($(BIN)/python tools/quick.py --changed); test -z "$$changed" || $(BIN)/ruff check $$changed && $(BIN)/ruff format --check $$changed
+	$(BIN)/mypy
+
+quick-tests: $(READY)
+	$(BIN)/pytest -p quick -x $$($(BIN)/python tools/quick.py)
 
 suite: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal

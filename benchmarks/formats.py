@@ -156,7 +156,7 @@ def bare(spec: str) -> Any:
     if scheme == "openvino":
         import openvino
 
-        from misdetect.detectors.openvino import LIMITS
+        from misdetect.detectors.runtimes.openvino import LIMITS
 
         model = openvino.Core().compile_model(path, "CPU", LIMITS | {"INFERENCE_NUM_THREADS": 1})
         return lambda array: model(array)

@@ -1,8 +1,10 @@
 """The order in which packages may import each other: nothing imports to the right, so there is no cycle."""
 
 import ast
+import itertools
 from pathlib import Path
 
+import house
 import pytest
 
 import misdetect
@@ -84,6 +86,42 @@ def test_rooms_of_one_floor_do_not_import_each_other(path):
     }
     wrong = {name for name in others if room(name) != own}
     assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
+
+
+def test_the_picture_of_the_house_is_what_the_imports_say():
+    assert house.drawn(house.PAGE.read_text(encoding="utf-8")) == house.PAGE.read_text(encoding="utf-8")
+    assert set(itertools.chain(*house.floors())) == set(ORDER) - {"registry"}
+
+
+NAMED = 2
+"""Files outside its room in which a study may be named: the one that imports it, and a sentence."""
+
+
+def named(path: Path) -> set[str]:
+    """Every word that a file says as an identifier, as a text, or as part of an import."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value, *node.value.replace(":", ".").split(".")}
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {*(node.module or "").split("."), *(alias.name for alias in node.names)}
+    return found
+
+
+def test_few_files_outside_its_room_name_a_study():
+    """``score`` and ``detect`` are words of every day, and ``training`` is a package too: of these it is imports."""
+    rooms = sorted(path.parent.name for path in (ROOT / "studies").glob("*/__init__.py"))
+    known = {path: named(path) for path in FILES}
+    for study in set(rooms) - {"score", "detect", "training"}:
+        outside = [str(path.relative_to(ROOT)) for path, words in known.items()
+                   if study in words and ROOT / "studies" / study not in path.parents]  # fmt: skip
+        assert len(outside) <= NAMED, f"{study} is named in {', '.join(outside)}"
+    for study in ("score", "detect", "training"):
+        outside = [path for path in FILES if any(name.startswith(f"studies.{study}") for name in imports(path))
+                   and ROOT / "studies" / study not in path.parents]  # fmt: skip
+        assert not outside
 
 
 def test_every_package_has_its_place():

@@ -242,7 +242,7 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_written(run, runs, tmp_p
         ([sound, "--to", "coco", "--out", tmp_path / "x"], "has no failure"),
         ([sound, "--to", "folders", "--out", tmp_path / "x"], "has no failure"),
         ([a, "--to", "coco", "--out", full], "is not empty"),
-        ([a, "--to", "images", "--out", tmp_path / "x"], "this needs one of fuzz or attack"),
+        ([a, "--to", "images", "--out", tmp_path / "x"], "this needs one of attack or fuzz"),
         ([a, "--to", "pdf", "--out", tmp_path / "x"], "--to"),
         ([a, "--to", "coco", "--most", "0", "--out", tmp_path / "x"], "--most"),
         ([a, sound, "--to", "coco", "--out", tmp_path / "x"], "only tables"),

@@ -23,8 +23,8 @@ from format_tables import (
 from loopback import running_server
 
 from misdetect.detectors import load_detector
-from misdetect.detectors.catalogue import FAMILIES
 from misdetect.nouns.detections import Detections
+from misdetect.registry import DETECTORS, registered
 from misdetect.said.errors import MisdetectError
 
 
@@ -186,7 +186,7 @@ def test_an_openvino_graph_of_eight_bits_is_close_to_its_floats(loaded, here, ro
 def test_every_family_is_in_the_table():
     there = {"http" if "{address}" in spec else spec.partition(":")[0] for spec in ALL.values()}
     assert there.isdisjoint(ELSEWHERE)
-    assert there | {*ELSEWHERE} == {*FAMILIES}
+    assert there | {*ELSEWHERE} == {scheme for scheme, each in registered(DETECTORS).items() if each.own}
 
 
 @pytest.mark.sampled(5)

@@ -199,13 +199,13 @@ def test_nothing_is_computed_from_tensors_of_two_devices(tmp_path, family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_decoder_has_the_gradient_of_its_loss(tmp_path, family, loss):
     _, white = both(graph(tmp_path / "tiny.onnx", family))
-    white._inner.module.double()
+    white.module.double()
     random = np.random.default_rng(3)
     image = torch.from_numpy(noise(5, 40, 32).transpose(2, 0, 1)).double() / 255
     truth = Truth([[2.0, 3, 18, 20], [12, 14, 30, 31]], [0, 2])
 
     def value(x):
-        classification, localisation = white._inner._image_losses([x], [truth])
+        classification, localisation = white._image_losses([x], [truth])
         return {"cls": classification, "loc": localisation, "all": classification + localisation}[loss].sum()
 
     leaf = image.clone().requires_grad_()

@@ -11,7 +11,7 @@ import pytest
 
 from misdetect.cli.detectors import detectors
 from misdetect.detectors import load_detector
-from misdetect.detectors.catalogue import FAMILIES, catalogue
+from misdetect.detectors.catalogue import catalogue, families
 from misdetect.detectors.names import COCO, COCO91, COCO_IDS, read_names
 from misdetect.said.errors import BadSpec, MisdetectError, MissingExtra
 
@@ -43,13 +43,14 @@ def test_an_unknown_scheme_is_refused(spec):
 
 def test_extras_are_those_of_the_package():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {family.extra for family in FAMILIES.values() if family.extra} <= set(extras)
-    assert all(bool(family.needs) == bool(family.extra) for family in FAMILIES.values())
+    own = [family for family in families()[0].values() if family.package == "misdetect"]
+    assert {family.extra for family in own if family.extra} <= set(extras)
+    assert all(bool(family.needs) == bool(family.extra) for family in own)
 
 
 def test_what_is_not_installed_comes_with_its_command(monkeypatch):
     real = importlib.util.find_spec
-    monkeypatch.setattr("misdetect.detectors.catalogue.find_spec", lambda n: None if n == "onnxruntime" else real(n))
+    monkeypatch.setattr("misdetect.detectors.family.find_spec", lambda n: None if n == "onnxruntime" else real(n))
     entry = {e["scheme"]: e for e in catalogue()}["onnx"]
     assert (entry["installed"], entry["missing"]) == (False, ["onnxruntime"])
     assert entry["install"] == "pip install 'misdetect[onnx]'"
@@ -72,7 +73,7 @@ def test_a_family_whose_package_is_absent_names_its_extra(monkeypatch):
 def test_the_verb_lists_every_family_and_decoder(capsys):
     detectors(json=True)
     document = json.loads(capsys.readouterr().out)
-    assert {entry["scheme"] for entry in document["detectors"]} == set(FAMILIES)
+    assert {entry["scheme"] for entry in document["detectors"]} == set(families()[0])
     assert {"yolox", "yolov5", "yolov8", "yolo11", "detr", "nms"} <= {entry["name"] for entry in document["decoders"]}
     detectors(json=False)
     shown = capsys.readouterr().out

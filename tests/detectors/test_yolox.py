@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_yolox_net import nano_weights
 
+from misdetect.detectors.preprocess_torch import canvas_of
 from misdetect.detectors.yolox.detector import YoloxDetector, load_yolox
 from misdetect.detectors.yolox.net import YOLOX, Shape
 from misdetect.nouns.boxes import iou
@@ -114,7 +115,7 @@ def test_detect_is_a_selection_of_trace_with_a_reason_for_every_loss(seed, score
 def unclipped(detector, image):
     """The decoded boxes of every cell in pixels of the network's input, as they are suppressed."""
     with torch.no_grad():
-        x, _ = detector._canvas([torch.from_numpy(image.transpose(2, 0, 1)).float() / 255])
+        x, _ = canvas_of([torch.from_numpy(image.transpose(2, 0, 1)).float() / 255], detector.convention)
         return detector.module(x).boxes(detector.module.cells(x))[0].numpy()
 
 

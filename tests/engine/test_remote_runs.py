@@ -1,6 +1,8 @@
 """Runs and data in object storage keep the promises of a local folder; here in fsspec's store in memory. Another
 machine is another cache folder; a machine that dies does nothing more to the store."""
 
+import json
+
 import fsspec
 import numpy as np
 import pytest
@@ -319,6 +321,17 @@ def test_what_is_beyond_this_machine(spec):
 @pytest.mark.parametrize("spec", ["coco:/here/x.json", "rooms:val", "memory:", "a folder", "hfdata:.", "folder:s3"])
 def test_what_is_on_this_machine(spec):
     assert unseen(spec) is None
+
+
+def test_a_folder_at_the_top_of_a_bucket(store, photos):
+    """What is above it is the bucket, which nobody mirrors."""
+    first = sorted(photos.joinpath("images").iterdir())[0]
+    shape = {"label": "cup", "shape_type": "rectangle", "points": [[1, 2], [20, 10]]}
+    store.pipe_file("/bucket/labels/a.json", json.dumps({"imagePath": first.name, "shapes": [shape]}).encode())
+    store.put_file(str(first), f"/bucket/labels/{first.name}")
+    (sample,) = load_data("labelme:memory://bucket/labels")
+    assert sample.truth.boxes.tolist() == [[1, 2, 20, 10]]
+    assert np.array_equal(sample.image, np.asarray(Image.open(first)))
 
 
 def test_data_that_changed_is_read_anew(store, photos):

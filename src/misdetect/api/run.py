@@ -10,14 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from misdetect import report
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.detectors.catalogue import reach
 from misdetect.engine import Outcome
 from misdetect.engine.store import Run as Directory
 from misdetect.kept.mirror import local_path
-from misdetect.report.page import run_page
 from misdetect.said import gates
 from misdetect.said.errors import BadSpec
 from misdetect.said.printable import printable
@@ -108,10 +106,14 @@ class Run:
     def figures(self, most: int = MOST) -> list[Path]:
         """Draw the figures into the run directory, at most ``most`` of each kind, and return the files. Photos are
         read from the data, which must still be what it was."""
+        from misdetect import report  # drawing takes longer to import than most of what is asked of a run
+
         return report.draw(self.directory, self._data, most)
 
     def report(self, path: Path | str, most: int = MOST) -> Path:
         """Write one self-contained HTML page: what was found, its charts and failures, its settings."""
+        from misdetect.report.page import run_page
+
         return run_page(self, Path(path), most)
 
     def replay(self, case: str, detector: str | object | None = None, *, trust: bool = False) -> Document:

@@ -15,6 +15,7 @@ from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
 from misdetect.nouns.settings import settings_of
@@ -109,7 +110,7 @@ def _is_stored(given: DetectorLike) -> bool:
     """Whether that is a run of detect, or stored predictions."""
     if isinstance(given, Directory) or (isinstance(given, str | Path) and (Path(given) / RUN_JSON).is_file()):
         return True
-    return isinstance(given, str | Path) and str(given).startswith("predictions:")
+    return isinstance(given, str | Path) and is_stored(str(given))
 
 
 def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:

@@ -1,0 +1,1 @@
+"""The same over HTTP, live: ``misdetect serve`` with its gallery, filters, notes and the playground."""

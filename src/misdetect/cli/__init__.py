@@ -6,7 +6,9 @@ A verb's file is imported when that verb is used, so that none waits for librari
 import io
 import os
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
+from typing import NamedTuple
 
 from cyclopts import App, CycloptsError, Group
 
@@ -19,7 +21,7 @@ from misdetect.studies.contract import GROUPS
 from misdetect.studies.contract import Group as Question
 from misdetect.studies.kinds import kind_of
 
-VERBS: dict[str, tuple[Question, str, str]] = {
+_PLAIN: dict[str, tuple[Question, str, str]] = {
     "checkup": (
         "wrong",
         "Everything misdetect can say about a detector, by default the embedded one on embedded data.",
@@ -76,6 +78,17 @@ VERBS: dict[str, tuple[Question, str, str]] = {
 """The verbs that are no study: the question that each answers, what it does, and an example. Each is the function (or
 ``App``) of its name in the module of its name; those of studies are made from their kinds."""
 
+
+class Verb(NamedTuple):
+    """A verb: its name, where it is, the question it answers, what it does, and an example."""
+
+    name: str
+    where: str
+    group: Question
+    help: str
+    example: str = ""
+
+
 app = App(
     name="misdetect",
     help="Find, explain and fix the failures of object detectors.",
@@ -83,29 +96,35 @@ app = App(
     version=lambda: f"misdetect {version('misdetect')}",
     version_flags=["--version"],
 )
-_WITH_VERBS = ("zoo",)  # an ``App`` says itself what stands below its help
 
 
-def _register() -> None:
-    groups = {name: Group(title, sort_key=i) for i, (name, title) in enumerate(GROUPS.items(), start=1)}
-    found = {name: (f"misdetect.cli.{name}:{name}", *said) for name, said in VERBS.items()}
+def _all() -> Iterator[Verb]:
+    """Every verb: those that are no study, and those of the studies that are registered."""
+    for name, said in _PLAIN.items():
+        yield Verb(name, f"misdetect.cli.{name}:{name}", *said)
     for name in registered(STUDIES):
         where = f"misdetect.cli.studies:{name}"
         try:
             kind = kind_of(name)
         except BadPlugin as broken:
-            found[name] = (where, "look", str(broken), "")
+            yield Verb(name, where, "look", str(broken))
             continue
         if kind.example is not None:
-            found[name] = (where, kind.group, kind.help, kind.example)
-    for name, (where, group, summary, example) in sorted(found.items()):
-        below = (
-            {"help_epilogue": f"Example: `misdetect {name} {example}`"} if example and name not in _WITH_VERBS else {}
-        )
-        app.command(where, name=name, help=summary, group=groups[group], **below)
+            yield Verb(name, where, kind.group, kind.help, kind.example)
 
 
-_register()
+VERBS = {verb.name: verb for verb in sorted(_all())}
+_GROUPS = {name: Group(title, sort_key=i) for i, (name, title) in enumerate(GROUPS.items(), start=1)}
+_WITH_VERBS = ("zoo",)  # an ``App`` says itself what stands below its help
+for _verb in VERBS.values():
+    _below = {"help_epilogue": f"Example: `misdetect {_verb.name} {_verb.example}`"} if _verb.example else {}
+    app.command(
+        _verb.where,
+        name=_verb.name,
+        help=_verb.help,
+        group=_GROUPS[_verb.group],
+        **({} if _verb.name in _WITH_VERBS else _below),
+    )
 app.register_install_completion_command()
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.api import compare as side_by_side
+from misdetect.api.compare import compare as side_by_side
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed
 from misdetect.cli.shell import Document, tell

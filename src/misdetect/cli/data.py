@@ -13,19 +13,13 @@ from misdetect.cli.shell import Document, Json, Quiet, is_quiet, messages, prese
 from misdetect.data import load_data
 from misdetect.data.check import inspect
 from misdetect.data.export import export_coco
+from misdetect.data.formats import examples
 
 _SHOWN = 30
 
 
 def data(
-    spec: Annotated[
-        str,
-        Parameter(
-            help="rooms:SPLIT, bikes:SPLIT, coco:FILE[,images=DIR], voc:DIR[,split=NAME], yolo:data.yaml[,split=val], "
-            "labelme:DIR, cvat:FILE, openimages:FILE[,images=DIR], hfdata:ID-OR-FOLDER[,split=NAME], fiftyone:NAME, "
-            "delftbikes:FILE[,images=DIR] or folder:DIR.",
-        ),
-    ],
+    spec: Annotated[str, Parameter(help=f"{examples()}.")],
     /,
     *,
     limit: Annotated[

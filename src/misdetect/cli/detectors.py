@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.cli.shell import Document, Json, Quiet, present
-from misdetect.detectors.catalogue import catalogue
+from misdetect.detectors.catalogue import catalogue, look_into
 from misdetect.detectors.onnx.decoders import DECODERS
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec
@@ -37,14 +37,13 @@ def detectors(
 
 def _look(file: str) -> Document:
     spec = Spec.parse(file)
-    if spec.scheme != "onnx":
+    document: Document | None = look_into(spec)
+    if document is None:
         raise BadSpec(
             f"Expected an ONNX file to look into. Got {file!r}; of a network in another file, loading it says what its "
             "spec lacks."
         )
-    from misdetect.detectors.onnx.detector import look_into
-
-    return look_into(spec).document(spec)
+    return document
 
 
 def _show_file(console: Console, document: Document) -> None:
@@ -61,6 +60,10 @@ def _show_file(console: Console, document: Document) -> None:
 
 def _show(console: Console, document: Document) -> None:
     for entry in document["detectors"]:  # a line each that can be copied as it is, however narrow the terminal
+        if "error" in entry:
+            console.print(Text(f"{entry['scheme']}:", style="bold"))
+            console.print(Text(f"    {entry['error']}"))
+            continue
         console.print(Text(entry["example"], style="bold"))
         console.print(Text(f"    {entry['what']}; {entry['level']}; {entry['install'] or 'installed'}"))
     console.print()

@@ -8,8 +8,8 @@ from cyclopts.validators import Number
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.api import export as write
 from misdetect.api.export import Form
+from misdetect.api.export import export as write
 from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
 from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Hidden, Inserted

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.api import make_ledger
+from misdetect.api.ledger import make_ledger
 from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.studies.ledger import COLUMNS, check_table_file, write_table
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from misdetect.api import pool as build
+from misdetect.api.pool import pool as build
 from misdetect.cli.options import options, signed, subject, values
 from misdetect.cli.shell import Document, present, tell, watching
 from misdetect.pools.settings import PoolSettings

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.api import open_run
+from misdetect.api.run import open_run
 from misdetect.cli.shell import Document, Json, Quiet, present
 
 

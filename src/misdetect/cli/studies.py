@@ -17,7 +17,7 @@ from misdetect.api.run import Run
 from misdetect.api.studies import study
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, subject, values
-from misdetect.cli.shell import Show, remarks, watching
+from misdetect.cli.shell import Show, remarks, tell, watching
 from misdetect.drawing.terminal import Document
 from misdetect.engine.store import DAMAGED
 from misdetect.kept.files import check_writable
@@ -107,7 +107,10 @@ def _finish_results(kind: Kind, run: Run, out: Path, as_json: bool, gates: Gates
     document = {**run.document, "out": str(out), **run.outcome.document()}
     remarks(run.outcome, document)
     if run.outcome.stopped is None:
-        document |= kind.results(run.directory, run.data, out)
+        more, notes = kind.results(run.directory, run.data, out)
+        document |= more
+        for note in notes:
+            tell(f"note: {note}")
         budget_file(run.path).unlink(missing_ok=True)
         shutil.rmtree(run.path / DAMAGED, ignore_errors=True)
         run.directory.discard()

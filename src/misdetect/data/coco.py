@@ -4,7 +4,7 @@ Opening reads the JSON and no image. The whole file becomes columns (see ``table
 error with file and record, what is merely odd is a counted warning. Evaluation is not here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import numpy as np
 from misdetect.data.coco_json import POLYGONS, PolygonText, read_coco
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, DuplicateId, Malformed, NotFinite, UnknownCategory
-from misdetect.data.images import check_name
-from misdetect.data.sanity import FARTHEST, check_frame, check_numbers, odd_boxes
+from misdetect.data.images import check_name, image_folder
+from misdetect.data.sanity import FARTHEST, checked
 from misdetect.data.table import Objects, Table
-from misdetect.nouns.boxes import Bools, Floats, Ints, xywh_to_xyxy
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.detections import STATES
 from misdetect.nouns.masks import Segment
 from misdetect.nouns.picture import digest
@@ -40,10 +40,8 @@ def load_coco(spec: Spec) -> Dataset:
         unknown = int((sizes == 0).any(axis=1).sum())
         warnings.append(Warned("no-image-size", unknown, f"{path}: read from the image files instead"))
     objects, masks, found = _objects(records, path, image_ids, sizes, label_of, polygons, state)
-    root = Path(given) if given else find_images(path, file_names)
-    # people open files, so an image is called by its file's name, unless two are called the same
-    called = file_names if len(set(file_names)) == len(file_names) else None
-    table = Table(root, file_names, image_ids, sizes, objects, segment=masks, sample_ids=called)
+    root = image_folder(given, path, file_names)
+    table = Table(root, file_names, sizes, objects, image_ids, segment=masks)
     return table.dataset(
         spec.text,
         names,
@@ -51,25 +49,6 @@ def load_coco(spec: Spec) -> Dataset:
         category_ids=category_ids,
         warnings=[*warnings, *found],
     )
-
-
-def find_images(path: Path, file_names: Iterable[str], part: str | None = None) -> Path:
-    """The image folder of the annotation file ``path``, where the spec names none.
-
-    Tried in turn: ``images/`` beside the file; the file's own folder; the folder its name ends in
-    (``instances_val2017.json`` → ``val2017/``) beside it, one level up, and below ``images/`` one level up; ``images/``
-    one level up. The first that holds the first image wins; if none does, the first that exists. ``part`` is that
-    folder's name where another part of the file's name says it.
-    """
-    here, last = path.parent, path.stem.rsplit("_", 1)[-1] if part is None else part
-    up = here / ".."
-    candidates = [here / "images", here, here / last, up / last, up / "images" / last, up / "images"]
-    first = next(iter(file_names), None)
-    if first is not None:
-        for folder in candidates:
-            if (folder / first).is_file():
-                return folder
-    return next(folder for folder in candidates if folder.is_dir())
 
 
 def _records(document: Record, key: str, path: Path, *, optional: bool = False) -> list[Record]:
@@ -148,7 +127,7 @@ def _objects(
     label_of: dict[int, int],
     polygons: PolygonText,
     state: str,
-) -> tuple[Objects, "_MaskReader | None", list[Warned]]:
+) -> tuple[Objects, "_MaskReader", list[Warned]]:
     where = f"{path}: annotations"
     warnings: list[Warned] = []
     raw = _boxes(records, where)
@@ -166,11 +145,7 @@ def _objects(
     image = np.array([place.get(v, -1) for v in _field(records, "image_id", _is_id, "an id", where)], dtype=np.int64)
     if (orphans := image < 0).any():
         warnings.append(Warned("unknown-image", int(orphans.sum()), f"{name(int(orphans.argmax()))}, left out"))
-    check_numbers(raw, name)
-    boxes = xywh_to_xyxy(raw)
-    frame = np.where(orphans[:, None], 0, sizes[image] if len(sizes) else 0).astype(np.float64)
-    check_frame(raw, boxes, frame, name)
-    keep, odd = odd_boxes(boxes, frame, name)
+    boxes, keep, odd = checked(raw, image, sizes, name)
     warnings += odd
     masks = _MaskReader(records, polygons, ids, where)
     objects = Objects(
@@ -182,10 +157,9 @@ def _objects(
         crowd=_crowd(records, where),
         areas=_areas(records, raw, where),
         states=_states(records, where, state),
-        masked=masks.masked if masks.masked.any() else None,
+        masked=masks.masked,
     )
-    rows = np.flatnonzero(keep & ~orphans)
-    return objects if len(rows) == len(objects) else objects.take(rows), masks if masks.masked.any() else None, warnings
+    return objects if keep.all() else objects.take(keep), masks, warnings
 
 
 def _boxes(records: list[Record], where: str) -> Floats:
@@ -220,27 +194,20 @@ def _annotation_ids(records: list[Record], path: Path, warnings: list[Warned]) -
 
 
 def _crowd(records: list[Record], where: str) -> Bools:
-    flags = [record.get("iscrowd") for record in records]
-    if not set(map(type, flags)) <= {int, bool, type(None)} or not set(flags) <= {0, 1, None}:
-        _field(records, "iscrowd", lambda v: type(v) in (int, bool, type(None)) and v in (0, 1, None), "0 or 1", where)
+    kinds = (int, bool, type(None))
+    flags = _field(records, "iscrowd", lambda v: type(v) in kinds and v in (0, 1, None), "0 or 1", where)
     return np.array([flag or 0 for flag in flags], dtype=np.bool_)
 
 
 def _areas(records: list[Record], raw: Floats, where: str) -> Floats:
     """Areas of the file; where it gives none, the box's."""
-    given = [record.get("area") for record in records]
-    if not set(map(type, given)) <= {int, float, type(None)}:
-        _field(records, "area", lambda v: type(v) in (int, float, type(None)), "a number", where)
-    try:
-        areas = np.array([np.nan if area is None else area for area in given], dtype=np.float64)
-    except OverflowError:
-        areas = np.array([np.inf])
-    absent = np.array([area is None for area in given], dtype=np.bool_)
-    bad = ~absent & ~((areas >= 0) & (areas <= FARTHEST**2)) if len(areas) == len(given) else np.ones(1, np.bool_)
-    if bad.any():
-        row = int(bad.argmax())
-        raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {given[row]!r:.40}.")
-    return np.where(absent, raw[:, 2] * raw[:, 3], areas)
+    kinds = (int, float, type(None))
+    given = _field(records, "area", lambda v: type(v) in kinds, "a number", where)
+    for row, area in enumerate(given):
+        if area is not None and not 0 <= area <= FARTHEST**2:
+            raise NotFinite(f"{where}, record {row}: 'area' should be a finite number of pixels. Got {area!r:.40}.")
+    whole = raw[:, 2:].prod(axis=1).tolist()
+    return np.array([box if area is None else area for area, box in zip(given, whole, strict=True)], dtype=np.float64)
 
 
 def _states(records: list[Record], where: str, named: str) -> tuple[str, ...] | None:

@@ -5,18 +5,16 @@ needs no library; it is read image by image, and a document type is refused, as 
 """
 
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from misdetect.data.coco import find_images
-from misdetect.data.dataset import Dataset, Warned
+from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadMask, BadRecord, Malformed, UnknownCategory
-from misdetect.data.images import check_name
+from misdetect.data.images import check_name, image_folder
 from misdetect.data.shapes import Painted, Shape, Shapes, ellipse, outline, rotated
-from misdetect.data.table import Table, image_ids_from_names
+from misdetect.data.table import Table
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
 from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.picture import digest
@@ -41,18 +39,8 @@ def load_cvat(spec: Spec) -> Dataset:
         raise Malformed(f"{path} should hold <annotations> with <image>s, as 'CVAT for images 1.1' does{hint}.")
     names, sizes = found.names, np.array(found.sizes, dtype=np.int64).reshape(-1, 2)
     objects, odd = found.shapes.objects(names, sizes)
-    if found.left_out:
-        kinds = ", ".join(f"{count} <{kind}>" for kind, count in sorted(found.left_out.items()))
-        odd.append(Warned("shape-without-area", found.left_out.total(), f"{path}: {kinds}; left out"))
-    table = Table(
-        Path(given) if given else find_images(path, found.file_names),
-        found.file_names,
-        image_ids_from_names(found.file_names),
-        sizes,
-        objects,
-        segment=found.shapes.segment,
-        sample_ids=found.file_names if len(set(found.file_names)) == len(found.file_names) else None,
-    )
+    folder = image_folder(given, path, found.file_names)
+    table = Table(folder, found.file_names, sizes, objects, segment=found.shapes.segment)
     return table.dataset(spec.text, names, fingerprint=digest("cvat", data, state), warnings=odd)
 
 
@@ -64,8 +52,7 @@ class _Found:
         self._labels: list[str] = []
         self.file_names: list[str] = []
         self.sizes: list[tuple[int, int]] = []
-        self.shapes = Shapes()
-        self.left_out = Counter[str]()
+        self.shapes = Shapes(path)
         self.tracks = 0
 
     @property
@@ -94,7 +81,7 @@ class _Found:
         self.sizes.append((_side(element, "width", where), _side(element, "height", where)))
         for number, node in enumerate(element):
             if node.tag in _NO_AREA:
-                self.left_out[node.tag] += 1
+                self.shapes.left_out[f"<{node.tag}>"] += 1
                 continue
             shape = Shape(image, node.get("label") or "", (), f"{where}, shape {number} (<{node.tag}>)")
             if not shape.name:
@@ -118,17 +105,17 @@ def _place(node: ElementTree.Element, shape: Shape) -> None:
         corners = [_number(node, key, shape.where) for key in ("xtl", "ytl", "xbr", "ybr")]
         left, top, right, bottom = corners
         turn = _number(node, "rotation", shape.where) if node.get("rotation") else 0.0
-        shape.corners = corners
+        shape.box = corners
         if turn:
             points = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
-            shape.corners, shape.segment, shape.area = outline(rotated(points, turn))
+            shape.box, shape.segment, shape.area = outline(rotated(points, turn))
     elif node.tag == "polygon":
-        shape.corners, shape.segment, shape.area = outline(_points(node.get("points") or "", shape.where))
+        shape.box, shape.segment, shape.area = outline(_points(node.get("points") or "", shape.where))
     elif node.tag == "ellipse":
         x, y, width, height = (_number(node, key, shape.where) for key in ("cx", "cy", "rx", "ry"))
         points = ellipse((x, y), (width, height))
         turn = _number(node, "rotation", shape.where) if node.get("rotation") else 0.0
-        shape.corners, shape.segment, shape.area = outline(rotated(points, turn) if turn else points)
+        shape.box, shape.segment, shape.area = outline(rotated(points, turn) if turn else points)
     elif node.tag == "mask":
         _paint(node, shape)
     else:
@@ -145,7 +132,7 @@ def _paint(node: ElementTree.Element, shape: Shape) -> None:
     runs = np.array([int(word) for word in words], dtype=np.int64)
     if int(runs.sum()) != width * height:
         raise BadMask(f"{shape.where}: its runs cover {runs.sum()} pixels, but its rectangle has {width}x{height}.")
-    shape.corners = [left, top, left + width, top + height]
+    shape.box = [left, top, left + width, top + height]
     shape.segment = Painted(left, top, partial(_decoded, runs, height, width))
     shape.area = float(runs[1::2].sum())
 

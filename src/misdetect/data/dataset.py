@@ -5,9 +5,10 @@ pixels when asked and keeps nothing, so memory does not grow with what has been 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.picture import Pixels, digest
@@ -159,28 +160,15 @@ class Dataset(Sequence[Sample]):
 
     def renamed(self, names: Mapping[str, str]) -> "Dataset":
         """The same data with other names for its classes; those not in ``names`` keep theirs."""
-        new = [names.get(name, name) for name in self.names]
-        return Dataset(
-            self.spec,
-            new,
-            self._size,
-            self._sample,
-            fingerprint=digest(self.fingerprint, new),
-            category_ids=self.category_ids,
-            warnings=self.warnings,
-            limited_to=self.limited_to,
-            part=self.part,
-        )
+        new = tuple(names.get(name, name) for name in self.names)
+        return self._with(names=new, fingerprint=digest(self.fingerprint, list(new)))
 
     def _view(self, chosen: Sequence[int], limited_to: int | None, part: str | None) -> "Dataset":
-        return Dataset(
-            self.spec,
-            self.names,
-            len(chosen),
-            lambda i: self._sample(chosen[i]),
-            fingerprint=self.fingerprint,
-            category_ids=self.category_ids,
-            warnings=self.warnings,
-            limited_to=limited_to,
-            part=part,
-        )
+        made, own = self._with(limited_to=limited_to, part=part, warnings=()), self._sample
+        made._size, made._sample = len(chosen), lambda i: own(chosen[i])
+        return made
+
+    def _with(self, **changed: Any) -> "Dataset":
+        made = copy(self)
+        vars(made).update(changed)
+        return made

@@ -10,14 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
-from misdetect.data.images import check_name
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.images import check_name, image_folder
+from misdetect.data.shapes import Shape, Shapes
+from misdetect.data.table import Table
 from misdetect.data.untrusted import read_json
-from misdetect.nouns.boxes import xywh_to_xyxy
 from misdetect.nouns.detections import STATES
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
@@ -61,52 +59,31 @@ def load_delftbikes(spec: Spec) -> Dataset:
     if not isinstance(document, dict) or not all(isinstance(v, dict) and "parts" in v for v in document.values()):
         raise Malformed(f"{path} should map each image's file name to an object with 'parts', as DelftBikes does.")
     file_names = [check_name(name, f"{path}: image {i}") for i, name in enumerate(document)]
-    every = document.values()
-    rows = [row for i, record in enumerate(document.values()) for row in _parts(record, i, file_names[i], path, every)]
-    names = PARTS if parts == "delftbikes" else tuple(sorted({row[1] for row in rows}))
-    label = {name: i for i, name in enumerate(names)}
-    for row in rows:
-        if row[1] not in label:
+    shapes, records = Shapes(path), document.values()
+    for i, record in enumerate(records):
+        shapes += _parts(record, i, f"{path}: image {file_names[i]!r}", records)
+    names = PARTS if parts == "delftbikes" else shapes.names
+    for shape in shapes:
+        if shape.name not in names:
             raise UnknownCategory(
-                f"{path}: image {file_names[row[0]]!r}: {row[1]!r} is not a part of DelftBikes; "
+                f"{path}: image {file_names[shape.image]!r}: {shape.name!r} is not a part of DelftBikes; "
                 f"with other data use the option parts=any."
             )
-    raw = np.array([row[3] for row in rows], dtype=np.float64).reshape(-1, 4)
-    sizes = np.array([_size(record) for record in document.values()], dtype=np.int64).reshape(-1, 2)
-    image = np.array([row[0] for row in rows], dtype=np.int64)
-
-    def name(row: int) -> str:
-        return f"{path}: image {file_names[rows[row][0]]!r}, part {rows[row][1]!r}"
-
-    check_numbers(raw, name)
-    boxes, frame = xywh_to_xyxy(raw), sizes[image].astype(np.float64)
-    check_frame(raw, boxes, frame, name)
-    _, odd = odd_boxes(boxes, frame, name)  # hints do not justify dropping a part
-    objects = Objects(
-        image=image,
-        boxes=boxes,
-        labels=np.array([label[row[1]] for row in rows], dtype=np.int64),
-        ids=np.arange(1, len(rows) + 1, dtype=np.int64),
-        record=np.arange(len(rows)),
-        states=tuple(row[2] for row in rows),
-    )
-    root = Path(given) if given else find_images(path, file_names)
-    ids = image_ids_from_names(file_names)
-    table = Table(root, file_names, ids, sizes, objects, sizes_are_hints=True, sample_ids=file_names)
+    sizes = np.array([_size(record) for record in records], dtype=np.int64).reshape(-1, 2)
+    objects, odd = shapes.objects(names, sizes, form="xywh", outside=True)  # hints do not justify dropping a part
+    table = Table(image_folder(given, path, file_names), file_names, sizes, objects, sizes_are_hints=True)
     fingerprint = digest("delftbikes", data, parts)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=odd)
 
 
-def _parts(
-    record: dict[str, Any], image: int, file_name: str, path: Path, others: Collection[Any]
-) -> list[tuple[int, str, str, list[float]]]:
-    """``(image, part, state, [left, top, width, height])`` of one image, parts sorted by name."""
+def _parts(record: dict[str, Any], image: int, name: str, others: Collection[Any]) -> list[Shape]:
+    """The parts of one image, sorted; ``name`` says which image it is."""
     parts = record["parts"]
     if not isinstance(parts, dict):
-        raise BadRecord(f"{path}: image {file_name!r}: 'parts' should map part names to parts. Got {parts!r:.60}.")
-    found: list[tuple[int, str, str, list[float]]] = []
+        raise BadRecord(f"{name}: 'parts' should map part names to parts. Got {parts!r:.60}.")
+    found = []
     for part, fields in sorted(parts.items()):
-        where = f"{path}: image {file_name!r}, part {part!r:.60}"
+        where = f"{name}, part {part!r:.60}"
         if not isinstance(fields, dict):
             raise BadRecord(f"{where}: expected an object. Got {fields!r:.60}.")
         state, box = fields.get("object_state"), fields.get("absolute_bounding_box")
@@ -119,7 +96,7 @@ def _parts(
         if numbers is None:
             more = _more(others, lambda each: _numbers(each.get("absolute_bounding_box")) is None)
             raise BadRecord(f"{where}: 'absolute_bounding_box' should hold the numbers {', '.join(_SIDES)}{more}.")
-        found.append((image, part, state, numbers))
+        found.append(Shape(image, part, numbers, where, state=state))
     return found
 
 

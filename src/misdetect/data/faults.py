@@ -4,7 +4,10 @@ These stop the opening of the data, because no later number could be trusted. Wh
 usable is a ``Warned`` with a count instead; docs/data.md lists both. Faults of image files are in ``images``.
 """
 
-from misdetect.said.errors import BadData
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from misdetect.said.errors import BadData, MisdetectError
 
 
 class Malformed(BadData):
@@ -89,3 +92,15 @@ class ExportRefused(BadData):
     """The output folder exists and is not empty. Choose another, or remove it."""
 
     kind = "export-refused"
+
+
+@contextmanager
+def told(spec: str, library: str) -> Iterator[None]:
+    """What goes wrong inside the ``library`` that opens ``spec``, as one sentence."""
+    try:
+        yield
+    except (MisdetectError, ModuleNotFoundError):  # the latter is said with the extra
+        raise
+    except Exception as error:  # its own, and those of its file systems, its database and its connections
+        why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise Malformed(f"{spec} cannot be opened by the {library} library: {why:.300}.") from error

@@ -6,23 +6,21 @@ it is looked at. Image files lie wherever the database says: it is the user's ow
 
 import importlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from misdetect.data.dataset import Dataset, Warned
-from misdetect.data.faults import BadMask, BadRecord, Malformed
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.dataset import Dataset
+from misdetect.data.faults import BadMask, BadRecord, Malformed, told
+from misdetect.data.sanity import checked
 from misdetect.data.shapes import polygon_area
-from misdetect.data.table import Objects, Table, image_ids_from_names
-from misdetect.nouns.boxes import Bools, Floats, Ints, xywh_to_xyxy
+from misdetect.data.table import Objects, Table
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.masks import Segment
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, MisdetectError, MissingExtra
+from misdetect.said.errors import BadSpec
 
 _LISTS = {"Detections": "detections", "Polylines": "polylines"}
 """Kinds of label that are read, and the name of the list inside each."""
@@ -32,52 +30,26 @@ def load_fiftyone(spec: Spec) -> Dataset:
     """Open ``fiftyone:NAME[,field=NAME]``; ``field`` is the one with the annotations where there are several."""
     name, wanted = spec.target, spec.take("field", "")
     spec.finish()
-    with _told(name):
-        data = _library().load_dataset(name)
+    os.environ.setdefault("FIFTYONE_DO_NOT_TRACK", "true")  # opening data is no reason to report home
+    with told(f"fiftyone:{name}", "fiftyone"):
+        library = importlib.import_module("fiftyone")
+        data = library.load_dataset(name)
         field, kind = _field(data, wanted, name)
-        found = _Columns(data, name, field, kind)
-    check_numbers(found.raw, found.where)
-    boxes, unit = xywh_to_xyxy(found.raw), np.ones((len(found.raw), 2))
-    check_frame(found.raw, boxes, unit, found.where, relative=True)
-    keep, odd = odd_boxes(boxes, unit, found.where, tolerance=0.01)
+        found = _Columns(data, name, field, kind, library.ViewField)
+    boxes, keep, odd = checked(found.raw, found.image, found.sizes, found.where, relative=True)
     objects = Objects(
         image=found.image,
         boxes=boxes,
         labels=found.labels,
-        ids=np.arange(1, len(boxes) + 1, dtype=np.int64),
-        record=np.arange(len(boxes)),
         crowd=found.crowd,
         areas=found.areas,
-        masked=found.masked if found.masked.any() else None,
-    ).take(np.flatnonzero(keep))
-    root, file_names = found.root, found.file_names
-    ids = image_ids_from_names(file_names)
-    table = Table(
-        root, file_names, ids, found.sizes, objects, segment=found.segment, relative=True, sample_ids=file_names
-    )
-    content = [found.raw, found.labels, found.image, found.crowd, found.masked, found.names, file_names, found.sizes]
+        masked=found.masked,
+    ).take(keep)
+    file_names, sizes = found.file_names, found.sizes
+    table = Table(found.root, file_names, sizes, objects, segment=found.segment, relative=True)
+    content = [found.raw, found.labels, found.image, found.crowd, found.masked, found.names, file_names, sizes]
     fingerprint = digest("fiftyone", field, content)
-    return table.dataset(spec.text, found.names, fingerprint=fingerprint, warnings=[*found.warnings, *odd])
-
-
-def _library() -> Any:
-    os.environ.setdefault("FIFTYONE_DO_NOT_TRACK", "true")  # opening data is no reason to report home
-    try:
-        return importlib.import_module("fiftyone")
-    except ImportError:
-        raise MissingExtra.named("fiftyone:", "fiftyone") from None
-
-
-@contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What goes wrong inside the library or its database, as one sentence."""
-    try:
-        yield
-    except MisdetectError:
-        raise
-    except Exception as error:  # of the library, of its database service, of the connection
-        why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise Malformed(f"fiftyone:{name} cannot be opened by the fiftyone library: {why:.300}.") from error
+    return table.dataset(spec.text, found.names, fingerprint=fingerprint, warnings=odd)
 
 
 def _field(data: Any, wanted: str, name: str) -> tuple[str, str]:
@@ -99,9 +71,9 @@ def _field(data: Any, wanted: str, name: str) -> tuple[str, str]:
 class _Columns:
     """What the database says of images and objects; ``raw`` is x, y, width, height as fractions of the image."""
 
-    def __init__(self, data: Any, name: str, field: str, kind: str) -> None:
+    def __init__(self, data: Any, name: str, field: str, kind: str, view_field: Any) -> None:
         self._data, self._name, self._field, self._list = data, name, field, _LISTS[kind]
-        self.warnings: list[Warned] = []
+        self._view_field = view_field
         self._sample_ids = data.values("id")
         paths = [Path(os.path.abspath(path)) for path in data.values("filepath")]
         if not paths:
@@ -131,7 +103,7 @@ class _Columns:
             parts = [np.asarray(part, dtype=np.float64) for part in self._polygons[record]]
             return [(part * [width, height]).reshape(-1).tolist() for part in parts]
         image = int(self.image[record])
-        with _told(self._name):
+        with told(f"fiftyone:{self._name}", "fiftyone"):
             found = self._data[self._sample_ids[image]][self._field][self._list][record - int(self._first[image])]
             drawn = found.to_segmentation(frame_size=(width, height)).mask
         if drawn.shape != (height, width):
@@ -161,7 +133,7 @@ class _Columns:
         for row, box in enumerate(boxes):
             if not isinstance(box, (list, tuple)) or len(box) != 4:
                 raise BadRecord(f"{self.where(row)}: 'bounding_box' should hold four numbers. Got {box!r:.60}.")
-        ViewField = _library().ViewField
+        ViewField = self._view_field
         has = (ViewField("mask") != None) | (ViewField("mask_path") != None)  # noqa: E711 (an expression of the database)
         masked = _flat(self._data.values(ViewField(f"{self._field}.{self._list}").map(has)))
         raw = np.array(boxes, dtype=np.float64).reshape(-1, 4)

@@ -10,7 +10,7 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import Malformed
 from misdetect.data.images import list_images
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.table import Objects, Table
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
 
@@ -25,14 +25,8 @@ def load_folder(spec: Spec) -> Dataset:
     if not names:
         raise Malformed(f"{root} holds no image; expected .jpg, .png or the like.")
     none = np.zeros(0, dtype=np.int64)
-    table = Table(
-        root,
-        names,
-        image_ids_from_names(names),
-        np.zeros((len(names), 2), dtype=np.int64),
-        Objects(image=none, boxes=np.zeros((0, 4)), labels=none, ids=none, record=none),
-        sample_ids=names,
-    )
+    sizes = np.zeros((len(names), 2), dtype=np.int64)
+    table = Table(root, names, sizes, Objects(image=none, boxes=np.zeros((0, 4)), labels=none))
     # Names and sizes stand for the content: hashing every photo would read them all.
     contents = [(name, (root / name).lstat().st_size) for name in names]
     return table.dataset(spec.text, (), fingerprint=digest("folder", contents), category_ids=())

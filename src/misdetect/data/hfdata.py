@@ -6,24 +6,25 @@ anything else is an id on the Hub, which the library fetches. No code of a data 
 """
 
 import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from misdetect.data.dataset import Dataset, Warned
-from misdetect.data.faults import BadRecord, CornersForSizes, Malformed, RelativeCoordinates, UnknownCategory
-from misdetect.data.images import image_size, inside
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.faults import BadRecord, CornersForSizes, Malformed, RelativeCoordinates, UnknownCategory, told
+from misdetect.data.images import FileSource, StoredSource
+from misdetect.data.sanity import FORMS, checked
 from misdetect.data.table import Load, Objects, Table
-from misdetect.nouns.boxes import Bools, Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy, xyxy_to_xywh
+from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadImage, BadSpec, MisdetectError, MissingExtra
+from misdetect.said.errors import BadImage, BadSpec
 
 _CATEGORIES = ("category", "categories", "label", "labels", "category_id")
 """What data sets call the column of classes, the first being the layout's own."""
@@ -35,29 +36,28 @@ _MEASURED = 100
 def load_hfdata(spec: Spec) -> Dataset:
     """Open ``hfdata:ID-OR-FOLDER``; see docs/data.md for the options."""
     split = spec.take("split", "")
-    form = spec.take("boxes", "xywh", choices=("xywh", "xyxy", "cxcywh"))
+    form = spec.take("boxes", "xywh", choices=tuple(FORMS))
     relative = spec.take("relative", False)
     spec.finish()
-    rows, root = _opened(spec.target, split)
-    columns = _Columns(rows, spec.target)
-    pictures = _Pictures(rows, root, spec.target)
-    frame = np.ones((len(columns.raw), 2)) if relative else _frame(columns, pictures)
-    boxes = _checked(columns, frame, form, relative)
-    keep, odd = odd_boxes(boxes, frame, columns.where, tolerance=0.01 if relative else 1.0)
-    objects = Objects(
-        image=columns.image,
-        boxes=boxes,
-        labels=columns.labels,
-        ids=np.arange(1, len(boxes) + 1, dtype=np.int64),
-        record=np.arange(len(boxes)),
-        crowd=columns.crowd,
-    ).take(np.flatnonzero(keep))
+    library = importlib.import_module("datasets")
+    rows, root = _opened(library, spec.target, split)
+    source = f"hfdata:{spec.target}"
+    columns = _Columns(rows, source)
+    pictures = _Pictures(rows, root, source, library.Image(decode=False))
+    sizes = columns.sizes if relative or columns.sizes.any() else pictures.measured()
+    try:
+        boxes, keep, odd = checked(columns.raw, columns.image, sizes, columns.where, form=form, relative=relative)
+    except CornersForSizes as error:
+        raise CornersForSizes(f"{error} Corners are read with the option boxes=xyxy.") from None
+    except RelativeCoordinates as error:
+        raise RelativeCoordinates(f"{error} Fractions are read with the option relative=yes.") from None
     table = Table(
         root,
         pictures.names,
-        columns.image_ids,
         columns.sizes,
-        objects,
+        Objects(columns.image, boxes, columns.labels, crowd=columns.crowd).take(keep),
+        columns.image_ids,
+        [str(id) for id in columns.image_ids],
         relative=relative,
         stored=pictures.stored,
     )
@@ -71,48 +71,12 @@ def load_hfdata(spec: Spec) -> Dataset:
     )
 
 
-def _frame(columns: "_Columns", pictures: "_Pictures") -> Floats:
-    """Width and height of each object's image, 0 where unknown. Where no column tells them, the headers of the first
-    images do, which is enough to see that all boxes are in other coordinates."""
-    sizes = columns.sizes
-    if not sizes.any():
-        first = [pictures.measured(row) for row in range(min(_MEASURED, len(sizes)))]
-        sizes = np.concatenate([np.array(first, dtype=np.int64).reshape(-1, 2), sizes[len(first) :]])
-    return sizes[columns.image].astype(np.float64)
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("datasets")
-    except ImportError:
-        raise MissingExtra.named("hfdata:", "hfdata") from None
-
-
-@contextmanager
-def _told(target: str) -> Iterator[None]:
-    """What goes wrong inside the library, as one sentence."""
-    try:
-        yield
-    except MisdetectError:
-        raise
-    except Exception as error:  # it raises its own, those of its file systems, of Arrow and of HTTP
-        why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise Malformed(f"hfdata:{target} cannot be opened by the datasets library: {why:.300}.") from error
-
-
-def is_fetched(target: str) -> bool:
-    """Whether ``target`` is a folder, or was fetched from the Hub before."""
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
-    return Path(target).exists() or (hub / f"datasets--{target.replace('/', '--')}").is_dir()
-
-
-def _opened(target: str, split: str) -> tuple[Any, Path]:
+def _opened(datasets: Any, target: str, split: str) -> tuple[Any, Path]:
     """The rows of one split, and the folder below which its image files must lie."""
-    datasets, folder = _library(), Path(target)
+    folder = Path(target)
     if not target or "\0" in target:
         raise BadSpec(f"Expected the id of a data set on the Hub, or a folder. Got {target!r}.")
-    with _told(target):
+    with told(f"hfdata:{target}", "datasets"):
         datasets.disable_progress_bars()
         if not folder.exists():
             if folder.is_absolute() or target.startswith("."):
@@ -156,22 +120,22 @@ def _choose(splits: list[str], split: str, target: str) -> str:
 class _Columns:
     """What the rows say of objects and images, without the images: arrays over all objects, or over all images."""
 
-    def __init__(self, rows: Any, target: str) -> None:
-        self._target, self._rows, self.warnings = target, rows, list[Warned]()
+    def __init__(self, rows: Any, source: str) -> None:
+        self._source, self._rows, self.warnings = source, rows, list[Warned]()
         absent = [name for name in ("image", "objects") if name not in rows.column_names]
         if absent:
             raise Malformed(
-                f"hfdata:{target} has the columns {', '.join(rows.column_names)}; expected 'image' and 'objects', with "
+                f"{source} has the columns {', '.join(rows.column_names)}; expected 'image' and 'objects', with "
                 f"'bbox' and 'category' for each object."
             )
         plain = [name for name in ("objects", "width", "height", "image_id") if name in rows.column_names]
-        with _told(target):
+        with told(source, "datasets"):
             self._table = rows.select_columns(plain).with_format("arrow")[:]
             self._objects = self._table.column("objects").combine_chunks()
         self.image, fields = self._flat()
         self._category = next((name for name in _CATEGORIES if name in fields), "")
         if "bbox" not in fields or not self._category:
-            raise Malformed(f"hfdata:{target}: 'objects' holds {', '.join(fields)}; expected 'bbox' and 'category'.")
+            raise Malformed(f"{source}: 'objects' holds {', '.join(fields)}; expected 'bbox' and 'category'.")
         self.raw = self._numbers(fields["bbox"])
         self.names, self.labels = self._classes(fields[self._category])
         flags = next((fields[name] for name in _CROWD if name in fields), None)
@@ -185,13 +149,10 @@ class _Columns:
     def where(self, row: int) -> str:
         """Names object ``row`` for a message."""
         image = int(self.image[row])
-        return f"hfdata:{self._target}: row {image}, object {row - int(np.searchsorted(self.image, image))}"
+        return f"{self._source}: row {image}, object {row - int(np.searchsorted(self.image, image))}"
 
     def _flat(self) -> tuple[Ints, dict[str, Any]]:
         """For each object the row it belongs to, and its fields: of a struct of lists, or of a list of structs."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         column = self._objects
         if pa.types.is_struct(column.type):
             names = [field.name for field in column.type if _is_list(field.type)]
@@ -201,7 +162,7 @@ class _Columns:
                 if not np.array_equal(other, lengths[0]):
                     row = int((other != lengths[0]).argmax())
                     raise BadRecord(
-                        f"hfdata:{self._target}: row {row}: 'objects' has {lengths[0][row]} {names[0]!r} but "
+                        f"{self._source}: row {row}: 'objects' has {lengths[0][row]} {names[0]!r} but "
                         f"{other[row]} {name!r}."
                     )
             fields = {name: pc.list_flatten(part) for name, part in parts.items()}
@@ -211,43 +172,36 @@ class _Columns:
             fields = {field.name: pc.struct_field(flat, field.name) for field in flat.type}
             counts = _lengths(column)
         else:
-            raise Malformed(f"hfdata:{self._target}: 'objects' should hold 'bbox' and 'category'. Got {column.type}.")
+            raise Malformed(f"{self._source}: 'objects' should hold 'bbox' and 'category'. Got {column.type}.")
         return np.repeat(np.arange(len(counts)), counts), fields
 
     def _numbers(self, boxes: Any) -> Floats:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        lengths = _lengths(boxes) if _is_list(boxes.type) else None
-        flat = None if lengths is None else pc.list_flatten(boxes)
-        numeric = flat is not None and (pa.types.is_floating(flat.type) or pa.types.is_integer(flat.type))
-        if len(boxes) and (not numeric or lengths is None):
-            raise BadRecord(f"{self.where(0)}: 'bbox' should hold four numbers. Got {boxes.type}.")
-        if not len(boxes) or lengths is None or flat is None:
+        if not len(boxes):
             return np.zeros((0, 4))
-        four = lengths == 4
+        kind = boxes.type.value_type if _is_list(boxes.type) else None
+        if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+            raise BadRecord(f"{self.where(0)}: 'bbox' should hold four numbers. Got {boxes.type}.")
+        four = _lengths(boxes) == 4
         if not four.all():
             row = int((~four).argmax())
             raise BadRecord(f"{self.where(row)}: 'bbox' should hold four numbers. Got {boxes[row].as_py()!r:.60}.")
-        numbers: Floats = flat.cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(-1, 4)
-        return numbers
+        flat = pc.list_flatten(boxes).cast(pa.float64())
+        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, 4)
 
     def _classes(self, column: Any) -> tuple[list[str], Ints]:
         """Class names and the label of each object: by the feature's own names, by words, or by bare numbers."""
         values = column.to_pylist()
-        known = _names_of(self._rows.features["objects"], self._category)
-        if known is not None:
-            names: list[str] = known
-            place: dict[Any, int] = {i: i for i in range(len(names))}
-        elif all(isinstance(value, str) and value for value in values):
-            names = sorted(set(values))
-            place = {name: i for i, name in enumerate(names)}
-        else:
-            numbers = sorted({value for value in values if isinstance(value, int)})
-            names, place = [str(value) for value in numbers], {value: i for i, value in enumerate(numbers)}
+        names = _names_of(self._rows.features["objects"], self._category)
+        keys: Sequence[Any] = range(len(names or ()))
+        if names is None and all(isinstance(value, str) and value for value in values):
+            names = keys = sorted(set(values))
+        elif names is None:
+            keys = sorted({value for value in values if isinstance(value, int)})
+            names = [str(value) for value in keys]
             if names:
-                text = f"hfdata:{self._target}: classes are bare numbers; give them names with labels=FILE"
+                text = f"{self._source}: classes are bare numbers; give them names with labels=FILE"
                 self.warnings.append(Warned("no-class-names", len(names), text))
+        place = {key: i for i, key in enumerate(keys)}
         for row, value in enumerate(values):
             if not isinstance(value, (int, str)) or value not in place:
                 what = f"{value!r:.60}, which is none of the {len(names)} classes"
@@ -261,9 +215,7 @@ class _Columns:
         sides = [self._table.column(name).to_pylist() for name in ("width", "height")]
         for row, pair in enumerate(zip(*sides, strict=True)):
             if not all(type(side) is int and 0 < side <= 1 << 20 for side in pair):
-                raise BadRecord(
-                    f"hfdata:{self._target}: row {row}: width and height should be pixels. Got {pair!r:.60}."
-                )
+                raise BadRecord(f"{self._source}: row {row}: width and height should be pixels. Got {pair!r:.60}.")
         return np.array(sides, dtype=np.int64).reshape(2, -1).T
 
     def _image_ids(self) -> list[int | str]:
@@ -277,15 +229,13 @@ class _Columns:
 class _Pictures:
     """The column ``image``: bytes inside the data, or files below the folder ``root``."""
 
-    def __init__(self, rows: Any, root: Path, target: str) -> None:
-        import pyarrow.compute as pc
-
-        self._target, self._root = target, root
+    def __init__(self, rows: Any, root: Path, source: str, undecoded: Any) -> None:
+        self._source, self._root = source, root
         self.names: list[str] = []
         self.lengths: list[int] = []
         """Bytes of each image inside the data, 0 where it is a file: with the names they stand for the content."""
-        with _told(target):
-            self._rows = rows.select_columns(["image"]).cast_column("image", _library().Image(decode=False))
+        with told(source, "datasets"):
+            self._rows = rows.select_columns(["image"]).cast_column("image", undecoded)
             for batch in self._rows.with_format("arrow").iter(batch_size=1000):
                 column = batch.column("image").combine_chunks()
                 self.names += pc.struct_field(column, "path").to_pylist()
@@ -297,7 +247,7 @@ class _Pictures:
         if self.lengths[row]:
             return PurePath(path).name if path and PurePath(path).name else f"{row:06d}.png"
         if not path:
-            raise BadRecord(f"hfdata:{self._target}: row {row}: 'image' holds neither an image nor the path of one.")
+            raise BadRecord(f"{self._source}: row {row}: 'image' holds neither an image nor the path of one.")
         top = self._root.resolve()
         return str(PurePath(path).relative_to(top)) if PurePath(path).is_relative_to(top) else path
 
@@ -306,31 +256,18 @@ class _Pictures:
         return partial(self._load, row) if self.lengths[row] else None
 
     def _load(self, row: int) -> bytes:
-        with _told(self._target):
+        with told(self._source, "datasets"):
             return bytes(self._rows[row]["image"]["bytes"])
 
-    def measured(self, row: int) -> tuple[int, int]:
-        """Width and height by the header of image ``row``; 0 where it cannot be read, which is said when it is."""
-        path, load = self._root / self.names[row], self.stored(row)
-        try:
-            return image_size(inside(path, self._root)) if load is None else image_size(path, data=load())
-        except BadImage:
-            return 0, 0
-
-
-def _checked(columns: _Columns, frame: Floats, form: str, relative: bool) -> Floats:
-    """The boxes as corners, if they are in the coordinates that the options say; ``frame`` as in ``check_frame``."""
-    raw = columns.raw
-    boxes = {"xywh": xywh_to_xyxy, "xyxy": lambda same: same, "cxcywh": cxcywh_to_xyxy}[form](raw)
-    sides = xyxy_to_xywh(raw) if form == "xyxy" else raw
-    check_numbers(sides, columns.where)
-    try:
-        check_frame(sides, boxes, frame, columns.where, relative=relative, corners=form == "xyxy")
-    except CornersForSizes as error:
-        raise CornersForSizes(f"{error} Corners are read with the option boxes=xyxy.") from None
-    except RelativeCoordinates as error:
-        raise RelativeCoordinates(f"{error} Fractions are read with the option relative=yes.") from None
-    return np.asarray(boxes, dtype=np.float64)
+    def measured(self) -> Ints:
+        """Width and height of each image, 0 where unknown: by the headers of the first, which is enough to see that all
+        boxes are in other coordinates."""
+        sizes = np.zeros((len(self.names), 2), dtype=np.int64)
+        for row in range(min(_MEASURED, len(sizes))):
+            path, load = self._root / self.names[row], self.stored(row)
+            with suppress(BadImage):  # said when it is looked at
+                sizes[row] = (FileSource(path, self._root) if load is None else StoredSource(path, load)).measure()
+        return sizes
 
 
 def _names_of(feature: Any, key: str) -> list[str] | None:
@@ -346,12 +283,8 @@ def _names_of(feature: Any, key: str) -> list[str] | None:
 
 def _lengths(lists: Any) -> Ints:
     """How many entries each list has; none where it is null."""
-    import pyarrow.compute as pc
-
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))

@@ -9,7 +9,7 @@ import io
 import os
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -123,6 +123,27 @@ def list_images(folder: Path) -> list[str]:
     return sorted(found)
 
 
+def image_folder(given: str, path: Path, file_names: Iterable[str], part: str | None = None) -> Path:
+    """The folder ``given``, else that of the images of the annotation file ``path``.
+
+    Tried in turn: ``images/`` beside the file; the file's own folder; the folder its name ends in
+    (``instances_val2017.json`` → ``val2017/``) beside it, one level up, and below ``images/`` one level up; ``images/``
+    one level up. ``part`` is that folder's name where another part of the file's name says it.
+    """
+    if given:
+        return Path(given)
+    here, last = path.parent, path.stem.rsplit("_", 1)[-1] if part is None else part
+    up = here / ".."
+    candidates = (here / "images", here, here / last, up / last, up / "images" / last, up / "images")
+    return folder_with(next(iter(file_names), ""), candidates)
+
+
+def folder_with(name: str, candidates: Iterable[Path]) -> Path:
+    """The first of ``candidates`` that holds the file ``name``; if none does, the first that exists."""
+    folders = [folder for folder in candidates if folder.is_dir()]
+    return next((folder for folder in folders if name and (folder / name).is_file()), folders[0])
+
+
 def pixel_limit() -> int:
     """The limit in force: MISDETECT_MAX_PIXELS, or ``MAX_PIXELS``."""
     text = os.environ.get("MISDETECT_MAX_PIXELS", "")
@@ -133,25 +154,23 @@ def pixel_limit() -> int:
     return int(text)
 
 
-def image_size(path: Path, *, data: bytes | None = None, max_pixels: int | None = None) -> tuple[int, int]:
+def image_size(path: Path, *, data: bytes | None = None) -> tuple[int, int]:
     """Width and height in pixels as seen by a viewer (EXIF applied), from the header alone; ``data`` as in
     ``read_image``."""
-    with _opened(path, data, max_pixels) as image:
+    with _opened(path, data) as image:
         width, height = image.size
         return (height, width) if _turn(image, None) in (5, 6, 7, 8) else (width, height)
 
 
-def read_image(
-    path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None, max_pixels: int | None = None
-) -> Pixels:
+def read_image(path: Path, *, data: bytes | None = None, size: tuple[int, int] | None = None) -> Pixels:
     """The pixels of an image file, ``[H, W, 3]`` uint8 RGB; with ``data``, of these bytes, which ``path`` only names.
 
     EXIF orientation is applied, except where ``size`` (the width and height that the annotations declare) fits the
     stored image and not the turned one: then boxes were drawn on the stored pixels. A file that fits ``size`` neither
     way is refused. Grey, palette, CMYK, 1-bit and 16-bit images become 8-bit RGB; alpha is dropped, as training code
-    does. ``max_pixels`` overrides the limit in force; a larger image is refused before it is decoded.
+    does. An image above the limit in force is refused before it is decoded.
     """
-    with _opened(path, data, max_pixels) as image:
+    with _opened(path, data) as image:
         turn = _turn(image, size)
         width, height = image.size[::-1] if turn >= 5 else image.size
         if size is not None and size != (width, height):
@@ -183,6 +202,10 @@ class FileSource:
         except BadImage as error:
             raise readdressed(error, self.path) from error
 
+    def measure(self) -> tuple[int, int]:
+        """Width and height by the file's header."""
+        return image_size(inside(self.path, self.root))
+
     def key(self) -> str:
         """Hash of the file's bytes. A picture shown as stored, against its EXIF, hashes differently from one turned."""
         with open_image(inside(self.path, self.root)) as file:
@@ -200,6 +223,10 @@ class StoredSource:
     def read(self) -> Pixels:
         return read_image(self.path, data=self.load(), size=self.size)
 
+    def measure(self) -> tuple[int, int]:
+        """Width and height by the image's header."""
+        return image_size(self.path, data=self.load())
+
     def key(self) -> str:
         """Hash of the bytes: the same as that of a file that holds them."""
         return key_of(self.path, self.load(), self.size)
@@ -207,7 +234,7 @@ class StoredSource:
 
 def key_of(path: Path, data: bytes, size: tuple[int, int] | None) -> str:
     """The key of the image file ``path`` whose bytes are ``data`` and whose declared size is ``size``."""
-    with _opened(path, data, None) as image:
+    with _opened(path, data) as image:
         against_exif = _turn(image, None) != _turn(image, size)
     return digest(data, "as stored") if against_exif else digest(data)
 
@@ -223,9 +250,9 @@ def open_image(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def _opened(path: Path, data: bytes | None, max_pixels: int | None) -> Iterator[Image.Image]:
+def _opened(path: Path, data: bytes | None) -> Iterator[Image.Image]:
     """The image with only its header read, refused if it is too large."""
-    limit = pixel_limit() if max_pixels is None else max_pixels
+    limit = pixel_limit()
     with open_image(path) if data is None else io.BytesIO(data) as file, _header(path, file, limit) as image:
         width, height = image.size
         if width * height > limit:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from misdetect.data.dataset import Dataset, Warned
+from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadMask, BadRecord, Malformed, NotFinite
 from misdetect.data.images import check_name
 from misdetect.data.shapes import Painted, Shape, Shapes, ellipse, outline
@@ -42,7 +42,7 @@ def load_labelme(spec: Spec) -> Dataset:
     paths = sorted(path for path in root.glob("*.json") if not path.name.startswith("."))
     if not paths:
         raise Malformed(f"{root} holds no .json file; expected LabelMe annotations, one per image.")
-    shapes, left_out = Shapes(), Counter[str]()
+    shapes = Shapes(root)
     file_names: list[str] = []
     sizes: list[tuple[int, int]] = []
     embedded: list[bool] = []
@@ -54,13 +54,10 @@ def load_labelme(spec: Spec) -> Dataset:
         embedded.append(document.get("imageData") is not None)
         file_names.append(_file_name(document, path, beside=not given, embedded=embedded[-1]))
         sizes.append((_side(document, "imageWidth", path), _side(document, "imageHeight", path)))
-        shapes += _shapes(document, image, path, left_out)
+        shapes += _shapes(document, image, path, shapes.left_out)
     declared = np.array(sizes, dtype=np.int64).reshape(-1, 2)
     names = shapes.names
     objects, odd = shapes.objects(names, declared)
-    if left_out:
-        kinds = ", ".join(f"{count} of type {kind!r}" for kind, count in sorted(left_out.items()))
-        odd.append(Warned("shape-without-area", left_out.total(), f"{root}: {kinds}; left out"))
 
     def stored(index: int) -> Load | None:
         return partial(_embedded, paths[index]) if embedded[index] else None
@@ -68,11 +65,11 @@ def load_labelme(spec: Spec) -> Dataset:
     table = Table(
         Path(given) if given else root,
         file_names,
-        image_ids_from_names([path.name for path in paths]),
         declared,
         objects,
+        image_ids_from_names([path.name for path in paths]),
+        [path.stem for path in paths],
         segment=shapes.segment,
-        sample_ids=[path.stem for path in paths],
         stored=stored,
     )
     fingerprint = digest("labelme", [path.name for path in paths], hashes)
@@ -120,7 +117,7 @@ def _shapes(document: Record, image: int, path: Path, left_out: Counter[str]) ->
         if not isinstance(kind, str) or not isinstance(group, (int, str, type(None))):
             raise BadRecord(f"{where}: 'shape_type' should be a word and 'group_id' a number or null.")
         if kind in _NO_AREA:
-            left_out[kind] += 1
+            left_out[f"of type {kind!r}"] += 1
             continue
         key = (name, group) if group is not None else number
         groups.setdefault(key, []).append(_shape(record, kind, Shape(image, name, (), where)))
@@ -132,7 +129,7 @@ def _shape(record: Record, kind: str, shape: Shape) -> Shape:
     if kind == "polygon":
         if len(points) < 3:
             raise BadRecord(f"{shape.where}: a polygon should have at least three points. Got {len(points)}.")
-        shape.corners, shape.segment, shape.area = outline(points)
+        shape.box, shape.segment, shape.area = outline(points)
     elif len(points) != 2 or kind not in ("rectangle", "circle", "mask"):
         known = ", ".join(("polygon", "rectangle", "circle", "mask", *_NO_AREA))
         raise BadRecord(
@@ -140,9 +137,9 @@ def _shape(record: Record, kind: str, shape: Shape) -> Shape:
         )
     elif kind == "circle":
         radius = math.dist(*points.tolist())
-        shape.corners, shape.segment, shape.area = outline(ellipse(points[0].tolist(), (radius, radius)))
+        shape.box, shape.segment, shape.area = outline(ellipse(points[0].tolist(), (radius, radius)))
     else:
-        shape.corners = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
+        shape.box = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
         if kind == "mask":
             _paint(record, shape)
     return shape
@@ -167,11 +164,11 @@ def _paint(record: Record, shape: Shape) -> None:
     text = record.get("mask")
     if not isinstance(text, str):
         raise BadRecord(f"{shape.where}: 'mask' should hold a PNG as base64. Got {text!r:.60}.")
-    left, top, right, bottom = (round(x) for x in shape.corners)
-    shape.corners = [left, top, right + 1, bottom + 1]
+    left, top, right, bottom = (round(x) for x in shape.box)
+    shape.box = [left, top, right + 1, bottom + 1]
     size = (right + 1 - left, bottom + 1 - top)
-    shape.segment = Painted(left, top, partial(_decoded, text, size, shape.where))
-    shape.area = float(shape.segment.pixels().sum())
+    shape.segment = painted = Painted(left, top, partial(_decoded, text, size, shape.where))
+    shape.area = float(painted.pixels().sum())
 
 
 def _decoded(text: str, size: tuple[int, int], where: str) -> Bools:
@@ -192,7 +189,7 @@ def _joined(group: list[Shape]) -> Shape:
     first = group[0]
     if len(group) == 1:
         return first
-    corners = np.array([shape.corners for shape in group])
+    corners = np.array([shape.box for shape in group])
     around = [*corners[:, :2].min(axis=0).tolist(), *corners[:, 2:].max(axis=0).tolist()]
     if all(shape.segment is None for shape in group):
         return Shape(first.image, first.name, around, first.where)
@@ -206,12 +203,12 @@ def _joined(group: list[Shape]) -> Shape:
 def _polygons(shape: Shape) -> list[list[float]]:
     if isinstance(shape.segment, list):
         return shape.segment
-    left, top, right, bottom = shape.corners
+    left, top, right, bottom = shape.box
     return [[left, top, right, top, right, bottom, left, bottom]]
 
 
 def _area(shape: Shape) -> float:
-    left, top, right, bottom = shape.corners
+    left, top, right, bottom = shape.box
     return float((right - left) * (bottom - top))
 
 

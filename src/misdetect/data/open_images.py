@@ -5,6 +5,8 @@ columns. Only images that are in the folder count, and of these only those that 
 nobody has looked for objects. Nothing here knows the hierarchy of classes.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b, file_digest
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from misdetect.data.coco import find_images
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
-from misdetect.data.images import list_images
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.images import image_folder, list_images
+from misdetect.data.sanity import checked
+from misdetect.data.table import Objects, Table
 from misdetect.kept.files import open_regular
-from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
+from misdetect.nouns.boxes import Bools, Ints
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
+from misdetect.said.errors import MisdetectError
 
 _CORNERS = ("XMin", "YMin", "XMax", "YMax")
 _TEXT = ("ImageID", "LabelName")
@@ -38,7 +40,7 @@ def load_open_images(spec: Spec) -> Dataset:
     rows, hashed = _read(path, (*_TEXT, *_CORNERS), _FLAGS)
     ids, image_of = _encoded(rows["ImageID"])
     labels, label_of = _encoded(rows["LabelName"])
-    root = Path(given) if given else find_images(path, (f"{name}.jpg" for name in ids), path.stem.split("-")[0])
+    root = image_folder(given, path, (f"{name}.jpg" for name in ids), path.stem.split("-")[0])
     file_names, place, warnings = _present(root, ids, image_of, path)
     names, name_of, described, found = _names(path, classes, labels)
     warnings += found
@@ -48,54 +50,38 @@ def load_open_images(spec: Spec) -> Dataset:
     def where(row: int) -> str:
         return f"{path}, line {here[row] + 2}"
 
-    boxes: Floats = np.column_stack([rows[name].to_numpy() for name in _CORNERS])[here]
-    unit = np.ones((len(boxes), 2))
-    check_numbers(xyxy_to_xywh(boxes), where)
-    check_frame(xyxy_to_xywh(boxes), boxes, unit, where, relative=True, corners=True)
-    keep, odd = odd_boxes(boxes, unit, where, tolerance=0.01)
+    raw = np.column_stack([rows[name].to_numpy() for name in _CORNERS])[here]
+    sizes = np.zeros((len(file_names), 2), dtype=np.int64)
+    boxes, keep, odd = checked(raw, image[here], sizes, where, form="xyxy", relative=True)
     crowd, drawn = (_flag(rows, name)[here] for name in _FLAGS)
     if drawn.any() and depictions != "keep":
         how = "treated as crowd" if depictions == "ignore" else "left out"
         warnings.append(Warned("depiction", int(drawn.sum()), f"{where(int(drawn.argmax()))}: {how}"))
         keep, crowd = (keep & ~drawn, crowd) if depictions == "drop" else (keep, crowd | drawn)
-    objects = Objects(
-        image=image[here],
-        boxes=boxes,
-        labels=name_of[label_of[here]],
-        ids=here + 1,
-        record=here,
-        crowd=crowd,
-    ).take(np.flatnonzero(keep))
-    sizes = np.zeros((len(file_names), 2), dtype=np.int64)
-    numbers = image_ids_from_names(file_names)
-    table = Table(root, file_names, numbers, sizes, objects, relative=True, sample_ids=file_names)
+    labelled = name_of[label_of[here]]
+    objects = Objects(image[here], boxes, labelled, ids=here + 1, record=here, crowd=crowd).take(keep)
+    table = Table(root, file_names, sizes, objects, relative=True)
     fingerprint = digest("openimages", hashed, described, depictions, file_names)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=[*warnings, *odd])
 
 
 def _read(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
     """Columns of a CSV with a header, and a hash of its bytes; corners are numbers, all else is text."""
-    try:
-        with open_regular(path) as file:
-            hashed = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-            file.seek(0)
-            header = file.readline(1 << 16).decode("utf-8-sig", "replace").strip().split(",")
-            absent = [name for name in needed if name not in header]
-            if absent:
-                raise Malformed(
-                    f"{path} should start with a line of column names, {', '.join(needed)}, as the boxes of Open "
-                    f"Images do. It lacks {', '.join(absent)}."
-                )
-            file.seek(0)
-            columns = [*needed, *(name for name in optional if name in header)]
-            types = {name: pa.float64() if name in _CORNERS else pa.string() for name in columns}
-            how = csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=False)
-            table = csv.read_csv(file, convert_options=how)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, Malformed):
-            raise
-        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise Malformed(f"{path} cannot be read as a CSV of Open Images: {why}.") from None
+    with _readable(f"{path} cannot be read as a CSV of Open Images"), open_regular(path) as file:
+        hashed = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+        file.seek(0)
+        header = file.readline(1 << 16).decode("utf-8-sig", "replace").strip().split(",")
+        absent = [name for name in needed if name not in header]
+        if absent:
+            raise Malformed(
+                f"{path} should start with a line of column names, {', '.join(needed)}, as the boxes of Open Images "
+                f"do. It lacks {', '.join(absent)}."
+            )
+        file.seek(0)
+        columns = [*needed, *(name for name in optional if name in header)]
+        types = {name: pa.float64() if name in _CORNERS else pa.string() for name in columns}
+        how = csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=False)
+        table = csv.read_csv(file, convert_options=how)
     found = {name: table.column(name) for name in columns}
     for name, column in found.items():
         blank = pc.or_kleene(pc.is_null(column), pc.equal(column, "")) if name in _TEXT else pc.is_null(column)
@@ -104,6 +90,18 @@ def _read(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -
             what = "a name" if name in _TEXT else "a number"
             raise BadRecord(f"{path}, line {line}: {name!r} should be {what}.")
     return found, hashed
+
+
+@contextmanager
+def _readable(sentence: str) -> Iterator[None]:
+    """``sentence`` with the reason, where a file cannot be read, or not as CSV."""
+    try:
+        yield
+    except MisdetectError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise Malformed(f"{sentence}: {why}.") from None
 
 
 def _encoded(column: Any) -> tuple[list[str], Ints]:
@@ -169,16 +167,10 @@ def _names(path: Path, classes: str, labels: list[str]) -> tuple[list[str], Ints
 
 def _descriptions(path: Path) -> list[list[str]]:
     """Pairs of label and name; a header, as newer lists have one, is not a pair."""
-    try:
-        with open_regular(path, 64 << 20) as file:
-            how = csv.ReadOptions(column_names=["label", "name"])
-            text = csv.ConvertOptions(
-                column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_null=False
-            )
-            pairs = csv.read_csv(file, read_options=how, convert_options=text).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise Malformed(f"{path} should hold lines such as '/m/01g317,Person': {why}.") from None
+    with _readable(f"{path} should hold lines such as '/m/01g317,Person'"), open_regular(path, 64 << 20) as file:
+        how = csv.ReadOptions(column_names=["label", "name"])
+        text = csv.ConvertOptions(column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_null=False)
+        pairs = csv.read_csv(file, read_options=how, convert_options=text).to_pylist()
     rows = [[pair["label"], pair["name"]] for pair in pairs]
     rows = rows[1:] if rows and rows[0] == ["LabelName", "DisplayName"] else rows
     if not rows or not all(label and name for label, name in rows):

@@ -17,11 +17,18 @@ from misdetect.data.faults import (
     NotFinite,
     RelativeCoordinates,
 )
-from misdetect.nouns.boxes import Bools, Floats
+from misdetect.nouns.boxes import Bools, Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy, xyxy_to_xywh
+from misdetect.said.errors import BadData
 
 Where = Callable[[int], str]
 """Names record ``i`` for a message: file, kind of record, its id."""
 
+FORMS: dict[str, Callable[[Floats], Floats]] = {
+    "xywh": xywh_to_xyxy,
+    "xyxy": lambda corners: corners,
+    "cxcywh": cxcywh_to_xyxy,
+}
+"""What the four numbers of a box may be, and how they become corners."""
 MANY = 0.1
 """Share of boxes that must look wrong before the coordinates as a whole are called wrong."""
 NEARLY_ALL = 0.99
@@ -33,25 +40,39 @@ FAR = 0.1
 """How far over the edge, as a share of the image's side, a box must reach to count as evidence."""
 
 
-def check_numbers(raw: Floats, where: Where) -> None:
+def checked(
+    raw: Floats, image: Ints, sizes: Ints, where: Where, *, form: str = "xywh", relative: bool = False, origin: int = 0
+) -> tuple[Floats, Bools, list[Warned]]:
+    """The boxes of a file as corners ``[N, 4]``, which of them to keep, and what is odd about some.
+
+    ``raw`` ``[N, 4]`` are the numbers of the file: x, y, width, height, or what else ``form`` says; fractions of the
+    image if ``relative``; the first pixel is called ``origin``. ``image`` ``[N]`` is the place of each box's image in
+    ``sizes`` ``[M, 2]`` (width, height; 0 where unknown), or -1: a box of no image is not kept.
+    """
+    sides = xyxy_to_xywh(raw) if form == "xyxy" else raw
+    _check_numbers(sides, where)
+    boxes = FORMS[form](raw)
+    frame = np.ones((len(raw), 2)) if relative else np.vstack([sizes, np.zeros((1, 2))])[image]
+    _check_frame(sides, boxes, frame, where, relative=relative, corners=form == "xyxy")
+    boxes = boxes - [origin, origin, 0, 0]
+    keep, odd = _odd_boxes(boxes, frame, where, tolerance=0.01 if relative else 1.0)
+    return boxes, keep & (image >= 0), odd
+
+
+def _check_numbers(raw: Floats, where: Where) -> None:
     """Refuse NaN, infinity, absurd numbers and negative sizes in ``raw`` ``[N, 4]``: x, y, width, height."""
-    bad = ~np.isfinite(raw).all(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} is not finite; repair or remove it.")
-    bad = (np.abs(raw) > FARTHEST).any(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        raise NotFinite(f"{where(row)}: the box {raw[row].tolist()} lies beyond any image; repair or remove it.")
-    bad = (raw[:, 2:] < 0).any(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        raise NegativeSize(f"{where(row)}: the box {raw[row].tolist()} has a negative size; are its corners swapped?")
+    error: type[BadData]
+    for bad, error, why in (
+        (~np.isfinite(raw), NotFinite, "is not finite; repair or remove it."),
+        (np.abs(raw) > FARTHEST, NotFinite, "lies beyond any image; repair or remove it."),
+        (raw[:, 2:] < 0, NegativeSize, "has a negative size; are its corners swapped?"),
+    ):
+        if bad.any():
+            row = int(bad.any(axis=1).argmax())
+            raise error(f"{where(row)}: the box {raw[row].tolist()} {why}")
 
 
-def check_frame(
-    raw: Floats, boxes: Floats, sizes: Floats, where: Where, *, relative: bool = False, corners: bool = False
-) -> None:
+def _check_frame(raw: Floats, boxes: Floats, sizes: Floats, where: Where, *, relative: bool, corners: bool) -> None:
     """Refuse boxes that are in another coordinate system than they should be.
 
     ``raw`` ``[N, 4]`` as in the file (last two columns width and height), ``boxes`` ``[N, 4]`` the same as corners,
@@ -104,7 +125,7 @@ def _check_edges(raw: Floats, boxes: Floats, sizes: Floats, where: Where, corner
         )
 
 
-def odd_boxes(boxes: Floats, sizes: Floats, where: Where, *, tolerance: float = 1.0) -> tuple[Bools, list[Warned]]:
+def _odd_boxes(boxes: Floats, sizes: Floats, where: Where, *, tolerance: float) -> tuple[Bools, list[Warned]]:
     """Which boxes ``[N, 4]`` (corners) to keep, and what is odd about some.
 
     A box wholly outside its image is dropped: nothing can be found there. One that leaves it by more than ``tolerance``

@@ -1,23 +1,35 @@
-"""Annotated shapes as drawing tools write them, one by one, and the columns that become of them.
+"""Annotated shapes as they stand in files, one by one, and the columns that become of them.
 
-For the formats of tools in which people draw (LabelMe, CVAT): boxes, polygons and painted masks in pixels. The checks
-are those of every other format.
+For the formats that describe each object at length (LabelMe, CVAT, VOC, DelftBikes): boxes, polygons and painted masks
+in pixels. The checks are those of every other format.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from misdetect.data.dataset import Warned
 from misdetect.data.faults import BadMask
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.sanity import checked
 from misdetect.data.table import Objects
 from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
 from misdetect.nouns.masks import Segment
 
 CIRCLE = 64
 """Corners of the polygon that stands for a circle or an ellipse."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A mask that is made when it is looked at."""
+
+    def within(self, width: int, height: int, where: str) -> Bools:
+        """The mask of the whole image, ``[height, width]``; ``where`` names it for a message."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,6 @@ class Painted:
     pixels: Callable[[], Bools]
 
     def within(self, width: int, height: int, where: str) -> Bools:
-        """The mask of the whole image, ``[height, width]``; ``where`` names it for a message."""
         part = self.pixels()
         right, bottom = self.left + part.shape[1], self.top + part.shape[0]
         if min(self.left, self.top) < 0 or right > width or bottom > height:
@@ -45,61 +56,73 @@ class Painted:
 
 @dataclass
 class Shape:
-    """One object: ``corners`` x0, y0, x1, y1 in pixels; ``segment`` its mask, ``area`` that of the mask, in pixels.
+    """One object: its ``box`` in pixels, x0, y0, x1, y1 unless ``objects`` is told another form; ``segment`` its mask,
+    ``area`` that of the mask, in pixels.
 
     ``where`` names it for a message. ``state`` is what is known of it as a part; empty where the data says nothing.
     """
 
     image: int
     name: str
-    corners: Sequence[float]
+    box: Sequence[float]
     where: str
-    segment: Segment | Painted = None
+    segment: Segment | Placed = None
     area: float | None = None
     crowd: bool = False
     state: str = ""
 
 
 class Shapes(list[Shape]):
-    """All shapes of a data set, in the order of its files."""
+    """All shapes of the data ``source``, in the order of its files. ``left_out`` counts those that cover nothing, by
+    what a message calls them."""
+
+    def __init__(self, source: Path) -> None:
+        super().__init__()
+        self._source, self.left_out = source, Counter[str]()
 
     @property
     def names(self) -> list[str]:
         """The classes: the names found, sorted."""
         return sorted({shape.name for shape in self})
 
-    def objects(self, names: Sequence[str], sizes: Ints) -> tuple[Objects, list[Warned]]:
+    def objects(
+        self,
+        names: Sequence[str],
+        sizes: Ints,
+        *,
+        form: str = "xyxy",
+        origin: int = 0,
+        crowds: bool = True,
+        outside: bool = False,
+    ) -> tuple[Objects, list[Warned]]:
         """The checked columns, and what is odd about some; ``sizes`` ``[M, 2]`` is width, height of each image, 0 where
-        it is unknown, ``names`` the classes."""
+        it is unknown, ``names`` the classes; ``form`` and ``origin`` as in ``checked``. Crowds are dropped unless
+        ``crowds``, and what lies outside its image unless ``outside``."""
         label = {name: i for i, name in enumerate(names)}
-        raw = np.array([shape.corners for shape in self], dtype=np.float64).reshape(-1, 4)
+        raw = np.array([shape.box for shape in self], dtype=np.float64).reshape(-1, 4)
         image = np.array([shape.image for shape in self], dtype=np.int64)
-        frame = sizes[image].astype(np.float64)
-        check_numbers(xyxy_to_xywh(raw), self._where)
-        check_frame(xyxy_to_xywh(raw), raw, frame, self._where, corners=True)
-        keep, odd = odd_boxes(raw, frame, self._where)
-        boxes = xyxy_to_xywh(raw)[:, 2:].prod(axis=1)
-        masked = np.array([shape.segment is not None for shape in self], dtype=np.bool_)
+        boxes, keep, odd = checked(raw, image, sizes, lambda row: self[row].where, form=form, origin=origin)
+        whole = xyxy_to_xywh(boxes)[:, 2:].prod(axis=1).tolist()
+        crowd = np.array([shape.crowd for shape in self], dtype=np.bool_)
+        keep = (keep | outside) & (~crowd | crowds)
         objects = Objects(
             image=image,
-            boxes=raw,
+            boxes=boxes,
             labels=np.array([label[shape.name] for shape in self], dtype=np.int64),
-            ids=np.arange(1, len(self) + 1, dtype=np.int64),
-            record=np.arange(len(self)),
-            crowd=np.array([shape.crowd for shape in self], dtype=np.bool_),
-            areas=np.array([box if s.area is None else s.area for s, box in zip(self, boxes.tolist(), strict=True)]),
+            crowd=crowd,
+            areas=np.array([box if s.area is None else s.area for s, box in zip(self, whole, strict=True)]),
             states=tuple(shape.state for shape in self) if any(shape.state for shape in self) else None,
-            masked=masked if masked.any() else None,
-        ).take(np.flatnonzero(keep))
+            masked=np.array([shape.segment is not None for shape in self], dtype=np.bool_),
+        ).take(keep)
+        if self.left_out:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
+            odd.append(Warned("shape-without-area", self.left_out.total(), f"{self._source}: {kinds}; left out"))
         return objects, odd
 
     def segment(self, record: int, width: int, height: int) -> Segment:
         """The mask of shape ``record``; what was painted inside a rectangle is put where it belongs."""
         segment = self[record].segment
-        return segment.within(width, height, self[record].where) if isinstance(segment, Painted) else segment
-
-    def _where(self, row: int) -> str:
-        return self[row].where
+        return segment.within(width, height, self[record].where) if isinstance(segment, Placed) else segment
 
 
 def outline(points: Floats) -> tuple[list[float], list[list[float]], float]:

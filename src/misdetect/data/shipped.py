@@ -7,7 +7,7 @@ opens a manifest says how one is fetched.
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.images import FileSource, inside, key_of, open_image, read_image
+from misdetect.data.images import FileSource, StoredSource, inside, open_image
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.masks import Masks, Segment
 from misdetect.nouns.picture import Pixels, digest
@@ -32,7 +32,10 @@ MOST_BYTES = 32 << 30
 """Of a data set that is shipped; a larger one belongs on storage that all can see."""
 _OPEN = 4
 """Parcels that a worker keeps at hand."""
-_NO_TRUTH = Truth(np.zeros((0, 4)), np.zeros(0, dtype=np.int64))
+
+
+def _no_truth() -> Truth:
+    return Truth(np.zeros((0, 4)), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,15 @@ class _Entry:
     id: str
     image_id: int | str
     file_name: str
-    width: int
-    height: int
-    truth: Truth
     path: Path
     declared: tuple[int, int] | None
     drawn: bool
-    parcel: int
-    start: int
-    stop: int
+    width: int = 0
+    height: int = 0
+    truth: Truth = field(default_factory=_no_truth)
+    parcel: int = 0
+    start: int = 0
+    stop: int = 0
     problem: BadImage | None = None
 
 
@@ -87,39 +90,37 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class _ShippedSource:
-    """Pixels of an image that lies in a parcel."""
+class _ShippedPixels:
+    """Pixels that were drawn at home: ``load`` gives their bytes, rows of width x height x 3."""
 
-    entry: _Entry
-    fetch: Fetch
-
-    def _data(self) -> bytes:
-        if self.entry.problem is not None:
-            raise self.entry.problem
-        return self.fetch(self.entry.parcel)[self.entry.start : self.entry.stop].tobytes()
+    load: Callable[[], bytes]
+    width: int
+    height: int
 
     def read(self) -> Pixels:
         """The pixels ``[H, W, 3]`` uint8 RGB."""
-        entry, data = self.entry, self._data()
-        if entry.drawn:
-            return np.frombuffer(data, np.uint8).reshape(entry.height, entry.width, 3)
-        return read_image(entry.path, data=data, size=entry.declared)
+        return np.frombuffer(self.load(), np.uint8).reshape(self.height, self.width, 3)
 
     def key(self) -> str:
-        """Hash of the content, as at home."""
-        return digest(self.read()) if self.entry.drawn else key_of(self.entry.path, self._data(), self.entry.declared)
+        """Hash of the content."""
+        return digest(self.read())
 
 
 def _sample(entry: _Entry, fetch: Fetch) -> Sample:
+    def load() -> bytes:
+        if entry.problem is not None:
+            raise entry.problem
+        return fetch(entry.parcel)[entry.start : entry.stop].tobytes()
+
     def measure() -> tuple[int, int]:
         if entry.problem is not None and not entry.width:
             raise entry.problem
         return entry.width, entry.height
 
-    source = _ShippedSource(entry, fetch)
-    return Sample(
-        entry.id, source, entry.truth, entry.width, entry.height, entry.image_id, entry.file_name, measure
-    )  # fmt: skip
+    width, height = entry.width, entry.height
+    stored = StoredSource(entry.path, load, entry.declared)
+    source = _ShippedPixels(load, width, height) if entry.drawn else stored
+    return Sample(entry.id, source, entry.truth, width, height, entry.image_id, entry.file_name, measure)
 
 
 def has_files(data: Dataset) -> bool:
@@ -155,20 +156,8 @@ class _Packing:
     def entry(self, sample: Sample) -> _Entry:
         source = sample.source
         file = source if isinstance(source, FileSource) else None
-        made = _Entry(
-            id=sample.id,
-            image_id=sample.image_id,
-            file_name=sample.file_name,
-            width=0,
-            height=0,
-            truth=_NO_TRUTH,
-            path=file.path if file else Path(sample.id),
-            declared=file.size if file else None,
-            drawn=file is None,
-            parcel=0,
-            start=0,
-            stop=0,
-        )
+        path, declared = (file.path, file.size) if file else (Path(sample.id), None)
+        made = _Entry(sample.id, sample.image_id, sample.file_name, path, declared, drawn=file is None)
         try:
             made = replace(made, width=sample.width, height=sample.height, truth=_settled(sample.truth))
             if file is None:

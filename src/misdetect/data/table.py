@@ -5,7 +5,7 @@ of the file until one is looked at, and an image's header is read only where the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.data.dataset import Dataset, Sample, Warned
-from misdetect.data.images import FileSource, ImageMissing, StoredSource, image_size, inside
+from misdetect.data.images import FileSource, ImageMissing, StoredSource
 from misdetect.nouns.boxes import Bools, Floats, Ints
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.masks import Masks, Segment
@@ -24,27 +24,39 @@ ReadSegment = Callable[[int, int, int], Segment]
 """``(record, width, height)`` to the mask of that record, where ``record`` is its place in the file."""
 
 
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
 @dataclass
 class Objects:
     """Columns of ``N`` objects: ``image`` indexes the images, ``boxes`` are corners, ``record`` is the place in the
-    file. ``masked`` says which objects have a mask; ``None`` where the data has none at all.
+    file. ``masked`` says which objects have a mask; ``None`` where the data has none at all. Where there are no ids or
+    no records, ids are counted from 1, records from 0.
     """
 
     image: Ints
     boxes: Floats
     labels: Ints
-    ids: Ints
-    record: Ints
+    ids: Ints = field(default_factory=_none)
+    record: Ints = field(default_factory=_none)
     crowd: Bools | None = None
     areas: Floats | None = None
     states: tuple[str, ...] | None = None
     masked: Bools | None = None
 
+    def __post_init__(self) -> None:
+        count = len(self.boxes)
+        self.ids = self.ids if len(self.ids) else np.arange(1, count + 1)
+        self.record = self.record if len(self.record) else np.arange(count)
+        self.masked = self.masked if self.masked is not None and self.masked.any() else None
+
     def __len__(self) -> int:
         return len(self.boxes)
 
-    def take(self, rows: Ints) -> "Objects":
-        """The objects at ``rows``, in that order."""
+    def take(self, rows: Ints | Bools) -> "Objects":
+        """The objects at ``rows``, in that order; or those for which ``rows`` is true."""
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
 
         def pick(column: Any) -> Any:
             if isinstance(column, tuple):
@@ -58,6 +70,8 @@ class Objects:
 class Table:
     """Images and their objects. ``sizes`` ``[M, 2]`` is width, height as declared, 0 where nothing is declared.
 
+    ``image_ids`` is what COCO results call the images, where their names do not say it. ``sample_ids`` is what people
+    call them: the name of the file, which is what they open, unless two are called the same.
     ``relative`` boxes are fractions of the image, scaled when a sample is made. ``sizes_are_hints`` marks data whose
     declared sizes are unreliable: the file's own size counts, the declared one only where there is no file. ``stored``
     gives, for the images that lie inside another file, the way to their bytes; ``None`` for those that are files.
@@ -65,16 +79,20 @@ class Table:
 
     root: Path
     file_names: Sequence[str]
-    image_ids: Sequence[int | str]
     sizes: Ints
     objects: Objects
+    image_ids: Sequence[int | str] = ()
+    sample_ids: Sequence[str] = ()
     segment: ReadSegment | None = None
     relative: bool = False
     sizes_are_hints: bool = False
-    sample_ids: Sequence[str] | None = None
     stored: Callable[[int], Load | None] | None = None
 
     def __post_init__(self) -> None:
+        names = self.file_names
+        self.image_ids = self.image_ids or image_ids_from_names(names)
+        unique = len(set(names)) == len(names)
+        self.sample_ids = self.sample_ids or (names if unique else [str(id) for id in self.image_ids])
         order = np.argsort(self.objects.image, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
             self.objects = self.objects.take(order)
@@ -106,11 +124,12 @@ class Table:
         path = self.root / self.file_names[index]
         load = None if self.stored is None else self.stored(index)
         declared = width > 0 and height > 0 and not self.sizes_are_hints
-        measure = None if declared else cache(partial(self._measured, index, path, load))
         size = (width, height) if declared else None
+        source = FileSource(path, self.root, size) if load is None else StoredSource(path, load, size)
+        measure = None if declared else cache(partial(self._measured, index, source))
         return Sample(
-            str(self.image_ids[index]) if self.sample_ids is None else self.sample_ids[index],
-            FileSource(path, self.root, size) if load is None else StoredSource(path, load, size),
+            self.sample_ids[index],
+            source,
             self._truth(index, width, height) if measure is None else lambda: self._truth(index, *measure()),
             width,
             height,
@@ -119,11 +138,11 @@ class Table:
             measure,
         )
 
-    def _measured(self, index: int, path: Path, load: Load | None) -> tuple[int, int]:
+    def _measured(self, index: int, source: FileSource | StoredSource) -> tuple[int, int]:
         """Width and height by the image's header, or as hinted where there is no image."""
         width, height = self.sizes[index].tolist()
         try:
-            return image_size(inside(path, self.root)) if load is None else image_size(path, data=load())
+            return source.measure()
         except ImageMissing:
             if width <= 0 or height <= 0:
                 raise

@@ -5,37 +5,35 @@ a flat folder of XML files beside or above their images. XML with a document typ
 """
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from PIL import Image
 
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadMask, BadRecord, Malformed
-from misdetect.data.images import check_name, image_size, inside
-from misdetect.data.sanity import Where, check_frame, check_numbers, odd_boxes
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.images import check_name, folder_with, image_size, inside
+from misdetect.data.shapes import Placed, Shape, Shapes
+from misdetect.data.table import Table, image_ids_from_names
 from misdetect.data.untrusted import parse_number, parse_xml, read_bytes
-from misdetect.nouns.boxes import Bools, Floats, Ints, xyxy_to_xywh
-from misdetect.nouns.masks import Segment
+from misdetect.nouns.boxes import Bools
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadImage
 
-_CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
 _MAX_BYTES = 16 << 20
 
 
 class _Photo:
-    """One parsed XML file: the image's name and size, and its objects as ``(name, difficult, corners)``."""
+    """One parsed XML file: the image's name and size, and its objects; ``image`` is its place among all."""
 
-    def __init__(self, path: Path, data: bytes) -> None:
+    def __init__(self, path: Path, data: bytes, image: int) -> None:
         self.path = path
         root = parse_xml(data, path, largest=_MAX_BYTES, what="the annotation of one image")
         self.file_name = check_name(_text(root, "filename") or f"{path.stem}.jpg", str(path))
-        self.width, self.height = (self._side(root, side) for side in ("width", "height"))
-        self.objects = [self._object(node, i) for i, node in enumerate(root.findall("object"))]
+        self.size = (self._side(root, "width"), self._side(root, "height"))
+        self.objects = [_object(node, image, f"{path}: object {i}") for i, node in enumerate(root.findall("object"))]
 
     def _side(self, root: ElementTree.Element, side: str) -> int:
         text = _text(root, f"size/{side}") or "0"
@@ -43,20 +41,20 @@ class _Photo:
             raise BadRecord(f"{self.path}: <{side}> should be a number of pixels. Got {text!r:.60}.")
         return int(text)
 
-    def _object(self, node: ElementTree.Element, index: int) -> tuple[str, bool, list[float]]:
-        name = _text(node, "name")
-        if not name:
-            raise BadRecord(f"{self.path}: object {index} has no <name>.")
-        corners = []
-        for corner in _CORNERS:
-            text = _text(node, f"bndbox/{corner}")
-            try:
-                corners.append(parse_number(text))
-            except ValueError:
-                raise BadRecord(
-                    f"{self.path}: object {index}: <{corner}> should be a number. Got {text!r:.60}."
-                ) from None
-        return name, _text(node, "difficult") == "1", corners
+
+def _object(node: ElementTree.Element, image: int, where: str) -> Shape:
+    """One object; it is a crowd if it is marked difficult."""
+    name = _text(node, "name")
+    if not name:
+        raise BadRecord(f"{where} has no <name>.")
+    corners = []
+    for corner in ("xmin", "ymin", "xmax", "ymax"):
+        text = _text(node, f"bndbox/{corner}")
+        try:
+            corners.append(parse_number(text))
+        except ValueError:
+            raise BadRecord(f"{where}: <{corner}> should be a number. Got {text!r:.60}.") from None
+    return Shape(image, name, corners, where, crowd=_text(node, "difficult") == "1")
 
 
 def load_voc(spec: Spec) -> Dataset:
@@ -68,56 +66,37 @@ def load_voc(spec: Spec) -> Dataset:
     spec.finish()
     files = _annotation_files(root, split)
     contents = [read_bytes(path, what="a VOC annotation") for path in files]
-    photos = [_Photo(path, data) for path, data in zip(files, contents, strict=True)]
-    rows = [(i, *found) for i, photo in enumerate(photos) for found in photo.objects]
-    record = [k for photo in photos for k in range(len(photo.objects))]
-    names = sorted({row[1] for row in rows})
-    label = {name: i for i, name in enumerate(names)}
-    raw = np.array([row[3] for row in rows], dtype=np.float64).reshape(-1, 4)
-    image = np.array([row[0] for row in rows], dtype=np.int64)
-    sizes = np.array([(photo.width, photo.height) for photo in photos], dtype=np.int64).reshape(-1, 2)
+    photos = [_Photo(path, data, i) for i, (path, data) in enumerate(zip(files, contents, strict=True))]
+    shapes = Shapes(root)
+    for photo in photos:
+        shapes += photo.objects
     warnings: list[Warned] = []
-
-    def name(row: int) -> str:
-        return f"{files[rows[row][0]]}: object {record[row]}"
-
-    frame = sizes[image].astype(np.float64)
-    check_numbers(xyxy_to_xywh(raw), name)
-    check_frame(xyxy_to_xywh(raw), raw, frame, name, corners=True)
-    raw[:, :2] -= _first_pixel(raw, origin, name, warnings)  # VOC includes the last pixel, so the far corner stays
-    hard = np.array([row[2] for row in rows], dtype=np.bool_)
-    keep, odd = odd_boxes(raw, frame, name)
-    if hard.any() and difficult != "keep":
+    first = _first_pixel(shapes, warnings) if origin == "auto" else int(origin)
+    hard = [shape for shape in shapes if shape.crowd]
+    if hard and difficult != "keep":
         how = "treated as crowd" if difficult == "ignore" else "left out"
-        warnings.append(Warned("difficult", int(hard.sum()), f"{name(int(hard.argmax()))}: {how}"))
-        keep = keep & ~hard if difficult == "drop" else keep
-    folder = _image_folder(root, photos)
-    masks = _InstanceMasks(root / "SegmentationObject", photos, image, np.array(record, dtype=np.int64))
-    objects = Objects(
-        image=image,
-        boxes=raw,
-        labels=np.array([label[row[1]] for row in rows], dtype=np.int64),
-        ids=np.arange(1, len(rows) + 1, dtype=np.int64),
-        record=np.arange(len(rows)),
-        crowd=hard if difficult == "ignore" else None,
-        masked=masks.masked if masks.masked.any() else None,
-    ).take(np.flatnonzero(keep))
+        warnings.append(Warned("difficult", len(hard), f"{hard[0].where}: {how}"))
+    for shape in hard:
+        shape.crowd = difficult != "keep"
+    _add_masks(root / "SegmentationObject", photos)
+    names, sizes = shapes.names, np.array([photo.size for photo in photos], dtype=np.int64)
+    objects, odd = shapes.objects(names, sizes, origin=first, crowds=difficult != "drop")
     file_names = [photo.file_name for photo in photos]
-    ids = image_ids_from_names([path.name for path in files])
-    table = Table(folder, file_names, ids, sizes, objects, segment=masks, sample_ids=[path.stem for path in files])
+    folder = folder_with(file_names[0], (root / "JPEGImages", root / "images", root, files[0].parent))
+    ids, stems = image_ids_from_names([path.name for path in files]), [path.stem for path in files]
+    table = Table(folder, file_names, sizes, objects, ids, stems, segment=shapes.segment)
     fingerprint = digest("voc", [path.name for path in files], *contents, origin, difficult)
     return table.dataset(spec.text, names, fingerprint=fingerprint, warnings=[*warnings, *odd])
 
 
-def _first_pixel(raw: Floats, choice: str, where: Where, warnings: list[Warned]) -> int:
-    """What the data calls its first pixel: 1 in VOC, 0 where a tool wrote plain array coordinates."""
-    if choice != "auto":
-        return int(choice)
-    zero = (raw[:, :2] == 0).any(axis=1)
-    if not zero.any():
+def _first_pixel(shapes: Shapes, warnings: list[Warned]) -> int:
+    """What the data calls its first pixel: 1 in VOC, 0 where a tool wrote plain array coordinates. The last pixel is
+    included, so the far corner stays either way."""
+    zero = [shape for shape in shapes if 0 in shape.box[:2]]
+    if not zero:
         return 1
-    example = f"{where(int(zero.argmax()))}: starts at 0, so pixels are taken to be counted from 0"
-    warnings.append(Warned("zero-based-boxes", int(zero.sum()), example))
+    example = f"{zero[0].where}: starts at 0, so pixels are taken to be counted from 0"
+    warnings.append(Warned("zero-based-boxes", len(zero), example))
     return 0
 
 
@@ -137,33 +116,33 @@ def _annotation_files(root: Path, split: str) -> list[Path]:
     return files
 
 
-def _image_folder(root: Path, photos: list[_Photo]) -> Path:
-    candidates = [root / "JPEGImages", root / "images", root, photos[0].path.parent]
-    held = (folder for folder in candidates if (folder / photos[0].file_name).is_file())
-    return next(held, next(folder for folder in candidates if folder.is_dir()))
-
-
 def _text(node: ElementTree.Element, path: str) -> str:
     return (node.findtext(path) or "").strip()
 
 
-class _InstanceMasks:
-    """Masks in ``SegmentationObject``: pixel value ``k`` of an image's PNG is the ``k``-th object of its XML file."""
+def _add_masks(folder: Path, photos: list[_Photo]) -> None:
+    present = {path.stem for path in folder.glob("*.png")} if folder.is_dir() else set()
+    for photo in photos:
+        if photo.path.stem in present:
+            for number, shape in enumerate(photo.objects, start=1):
+                shape.segment = _Instance(folder, photo.path.stem, number)
 
-    def __init__(self, folder: Path, photos: list[_Photo], image: Ints, record: Ints) -> None:
-        self._folder, self._image, self._record = folder, image, record
-        self._stems = [photo.path.stem for photo in photos]
-        present = {path.stem for path in folder.glob("*.png")} if folder.is_dir() else set()
-        drawn = np.array([stem in present for stem in self._stems], dtype=np.bool_)
-        self.masked: Bools = drawn[image] if len(image) else np.zeros(0, dtype=np.bool_)
 
-    def __call__(self, row: int, width: int, height: int) -> Segment:
-        path = inside(self._folder / f"{self._stems[self._image[row]]}.png", self._folder)
+@dataclass(frozen=True)
+class _Instance(Placed):
+    """A mask in ``SegmentationObject``: pixel value ``k`` of an image's PNG is the ``k``-th object of its XML file."""
+
+    folder: Path
+    stem: str
+    number: int
+
+    def within(self, width: int, height: int, where: str) -> Bools:
+        path = inside(self.folder / f"{self.stem}.png", self.folder)
         if image_size(path) != (width, height):
             raise BadMask(f"{path} should have the size of its image, {width}x{height}. Got {image_size(path)}.")
         try:
             with Image.open(path, formats=("PNG",)) as image:
-                mask: Bools = np.asarray(image) == self._record[row] + 1
+                mask: Bools = np.asarray(image) == self.number
         except (OSError, ValueError, SyntaxError) as error:
             raise BadImage(f"{path} is damaged: {error}.") from error
         return mask

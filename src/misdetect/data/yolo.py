@@ -13,11 +13,11 @@ import numpy as np
 from misdetect.data.dataset import Dataset, Warned
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory
 from misdetect.data.images import ImageOutside, inside, list_images
-from misdetect.data.sanity import check_frame, check_numbers, odd_boxes
+from misdetect.data.sanity import checked
 from misdetect.data.shapes import polygon_area
-from misdetect.data.table import Objects, Table, image_ids_from_names
+from misdetect.data.table import Objects, Table
 from misdetect.data.untrusted import parse_number, parse_yaml, read_bytes
-from misdetect.nouns.boxes import Floats, Ints, cxcywh_to_xyxy
+from misdetect.nouns.boxes import Floats, Ints
 from misdetect.nouns.masks import Segment
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
@@ -35,26 +35,14 @@ def load_yolo(spec: Spec) -> Dataset:
     texts = [_read_labels(label) for label in labels]
     lines = _Lines(labels, texts, len(names), boxes_only="kpt_shape" in settings)
     file_names = [file.relative_to(root).as_posix() for file in files]
-    check_numbers(lines.raw, lines.where)
-    boxes, unit = cxcywh_to_xyxy(lines.raw), np.ones((len(lines.raw), 2))
-    check_frame(lines.raw, boxes, unit, lines.where, relative=True)
-    keep, odd = odd_boxes(boxes, unit, lines.where, tolerance=0.01)
+    sizes = np.zeros((len(files), 2), dtype=np.int64)
+    boxes, keep, odd = checked(lines.raw, lines.image, sizes, lines.where, form="cxcywh", relative=True)
     bare = [label for label, text in zip(labels, texts, strict=True) if text is None]
     if bare:
         odd.append(Warned("no-label-file", len(bare), f"{bare[0]}: taken to mean that nothing is in the image"))
     masked = np.array([polygon is not None for polygon in lines.polygons], dtype=np.bool_)
-    objects = Objects(
-        image=lines.image,
-        boxes=boxes,
-        labels=lines.labels,
-        ids=np.arange(1, len(boxes) + 1, dtype=np.int64),
-        record=np.arange(len(boxes)),
-        areas=lines.areas,
-        masked=masked if masked.any() else None,
-    ).take(np.flatnonzero(keep))
-    sizes = np.zeros((len(files), 2), dtype=np.int64)
-    ids = image_ids_from_names(file_names)
-    table = Table(root, file_names, ids, sizes, objects, segment=lines.segment, relative=True, sample_ids=file_names)
+    objects = Objects(lines.image, boxes, lines.labels, areas=lines.areas, masked=masked).take(keep)
+    table = Table(root, file_names, sizes, objects, segment=lines.segment, relative=True)
     fingerprint = digest("yolo", data, split, file_names, *(text or b"" for text in texts))
     return table.dataset(spec.text, names, fingerprint=fingerprint, category_ids=range(len(names)), warnings=odd)
 

@@ -5,17 +5,13 @@ matters to nobody else.
 """
 
 import contextlib
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from misdetect.detectors.catalogue import FAMILIES
+from misdetect.detectors.catalogue import family_of, load
 from misdetect.nouns.protocols import Detector, require
-from misdetect.nouns.spec import Spec, did_you_mean
-from misdetect.said.errors import BadSpec, MissingExtra
-
-_TRAINED_LATER = ("hf", "yolox")
-"""Schemes whose target has weights itself; ``weights=FILE`` are those of a training that began with them."""
+from misdetect.nouns.spec import Spec
+from misdetect.said.errors import BadSpec
 
 
 def load_detector(
@@ -45,9 +41,9 @@ def load_any(
     """What ``spec`` names, also where it is no ``Detector``: ``predictions:`` cannot look at new images."""
     parsed = Spec.parse(spec)
     parsed.known_names, parsed.counted, parsed.limited = names, counted, limited
-    later = parsed.options.pop("weights", None) if parsed.scheme in _TRAINED_LATER else None
+    later = parsed.options.pop("weights", None) if family_of(parsed).trained_later else None
     try:
-        detector = _loader(parsed)(parsed)
+        detector = load(parsed)
     except BadSpec as error:
         raise BadSpec(parsed.misspelt() or str(error)) from error
     if later is not None:
@@ -56,22 +52,3 @@ def load_any(
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages
             detector.spec = parsed.text  # type: ignore[attr-defined]
     return detector
-
-
-def _loader(spec: Spec) -> Callable[[Spec], object]:
-    family = FAMILIES.get(spec.scheme)
-    if family is None:
-        raise BadSpec(
-            f"{spec.text!r}: there is no detector scheme {spec.scheme!r} (known: {', '.join(FAMILIES)})."
-            f"{did_you_mean(spec.scheme, FAMILIES)}"
-        )
-    if family.extra and family.missing:  # now, and not from wherever its code first wants them
-        raise MissingExtra.named(f"{spec.scheme}:", family.extra)
-    module, _, function = family.loader.partition(":")
-    try:
-        loader: Callable[[Spec], object] = getattr(importlib.import_module(module), function)
-    except ModuleNotFoundError as error:
-        if family.extra is None or (error.name or "misdetect").partition(".")[0] == "misdetect":
-            raise
-        raise MissingExtra.named(f"{spec.scheme}:", family.extra) from error
-    return loader

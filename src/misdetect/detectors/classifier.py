@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess
-from misdetect.detectors.preprocess_torch import to_canvas
+from misdetect.detectors.preprocess_torch import canvas_of
 from misdetect.detectors.selection import Dense, Selection
 from misdetect.detectors.torch_detector import TorchDetector, as_array
 from misdetect.nouns.candidates import Candidates
-from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.detections import Truth
 from misdetect.said.errors import BadArray
 
 
@@ -36,9 +36,6 @@ class ClassifierDetector(TorchDetector):
         super().__init__(module, names, spec=spec, settings={"size": size, "score": score}, batch_size=batch_size)
         self.convention = Preprocess(width=size, height=size, **PRESETS["detr"])
         self.selection = Selection(score, 1.0, len(self.names), multilabel=True)
-
-    def _detect(self, images: list[Tensor]) -> list[Detections]:
-        return [candidates.select() for candidates in self._trace(images)]
 
     def _trace(self, images: list[Tensor]) -> list[Candidates]:
         logits, where = self._logits(images)
@@ -60,15 +57,14 @@ class ClassifierDetector(TorchDetector):
 
     def _logits(self, images: list[Tensor]) -> tuple[Tensor, list[Placement]]:
         """Logits ``[N, C]`` of ``images`` (of any sizes), and where each lies on the canvas."""
-        parts = [to_canvas(image[None], self.convention) for image in images]
-        x = torch.cat([part for part, _ in parts]).contiguous(memory_format=torch.channels_last)
+        x, places = canvas_of(images, self.convention)
         logits: Tensor = self.module(x)
         if logits.shape != (len(images), len(self.names)):
             raise BadArray(
                 f"Expected logits of shape [{len(images)}, {len(self.names)}], one per class of {self.spec}. Got "
                 f"{list(logits.shape)}."
             )
-        return logits, [where for _, where in parts]
+        return logits, places
 
     def _targets(self, truths: Sequence[Truth], like: Tensor) -> Tensor:
         targets = torch.zeros_like(like)

@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +91,18 @@ def names_in_metadata(metadata: Mapping[str, str], spec: str) -> tuple[str, ...]
     where = f"{spec!r}: the names in the file's metadata"
     if len(text) > _METADATA_LIMIT:
         raise BadSpec(f"{where} have {len(text)} characters; give names=FILE.")
+    content = literal(text)
+    if content is None:
+        raise BadSpec(f"{where} are neither JSON nor a Python literal; give names=FILE.")
+    return _names_in({"names": content}, where)
+
+
+def literal(text: str) -> Any | None:
+    """The value that ``text`` is as JSON or as a Python literal; ``None`` where it is neither."""
     for read in (json.loads, ast.literal_eval):
-        try:
-            content = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return _names_in({"names": content}, where)
-    raise BadSpec(f"{where} are neither JSON nor a Python literal; give names=FILE.")
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return read(text)
+    return None
 
 
 def _names_in(content: Any, where: str) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 The small nouns that all decoders share. Nothing here knows a detector family.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from misdetect.nouns.boxes import Floats, Ints
+from misdetect.nouns.boxes import Floats, Ints, cxcywh_to_xyxy, xywh_to_xyxy
 from misdetect.said.errors import BadSpec, DetectorFailed
 
 Array = NDArray[Any]
@@ -85,6 +85,11 @@ def single(frame: Frame, outputs: Sequence[Array], decoder: str, rows: int | Non
     return result
 
 
+def shapes_of(outputs: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of ``outputs`` as those of one image: the first axis is 1 where it is the batch's."""
+    return tuple((1, *output.shape[1:]) if output.ndim > 1 else output.shape for output in outputs)
+
+
 def _fits(shape: tuple[int, ...], rows: int | None, columns: int | None) -> bool:
     return rows in (None, shape[1]) and columns in (None, shape[2])
 
@@ -98,6 +103,20 @@ def sigmoid(values: Array) -> Array:
 def refuse_nan(frame: Frame, values: Array) -> None:
     if np.isnan(values).any():
         raise DetectorFailed(f"{frame.spec!r}: the network's output is not a number (NaN) for this image.")
+
+
+CORNERS: dict[str, Callable[[Floats], Floats]] = {
+    "xyxy": lambda boxes: boxes,
+    "yxyx": lambda boxes: boxes[:, [1, 0, 3, 2]],
+    "xywh": xywh_to_xyxy,
+    "cxcywh": cxcywh_to_xyxy,
+}
+"""Boxes ``[N, 4]`` as x0, y0, x1, y1, by how their four numbers are meant."""
+
+
+def box_scale(frame: Frame, units: str) -> Floats | np.float32:
+    """What boxes in ``units`` (shares, or else pixels) of the network's input are multiplied by."""
+    return np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
 
 
 SHARES = 1.5
@@ -124,15 +143,20 @@ def choose(frame: Frame, scores: Array) -> tuple[Ints, Ints, Array]:
     return rows, labels[rows], best[rows]
 
 
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "logits": ("logits", "pred_logits"),
-    "boxes": ("boxes", "pred_boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
-    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
-    "indices": ("indices", "selected_indices"),
-    "table": (),
+NAMED: dict[str, tuple[str, ...]] = {
+    "boxes": ("boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
     "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
+    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
     "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
 }
+"""How exporters call outputs of graphs that suppress by themselves."""
+SYNONYMS: dict[str, tuple[str, ...]] = NAMED | {
+    "logits": ("logits", "pred_logits"),
+    "boxes": ("boxes", "pred_boxes", *NAMED["boxes"]),
+    "indices": ("indices", "selected_indices"),
+    "table": (),
+}
+"""How they call the outputs of graphs that do not, too."""
 
 
 def plain_name(name: str) -> str:
@@ -154,7 +178,7 @@ def output_roles(frame: Frame, stated: str, needed: Sequence[str], optional: Seq
     else:
         names = [plain_name(name) for name in frame.outputs]
         for role in (*needed, *optional):
-            known = next((name for name in _SYNONYMS[role] if name in names), None)
+            known = next((name for name in SYNONYMS[role] if name in names), None)
             if known is not None:
                 roles[role] = names.index(known)
     missing = [role for role in needed if role not in roles]

@@ -63,13 +63,13 @@ def as_detector(thing: object, names: Sequence[str] | None) -> Detector:
         )
     family = next((k.__module__.partition(".")[0] for k in type(thing).__mro__ if _is_family(k.__module__)), "")
     if family == "transformers":
-        from misdetect.detectors.hf import wrap as wrap_hf
+        from misdetect.detectors.hf.detector import wrap as wrap_hf
 
         return wrap_hf(thing, own)  # type: ignore[arg-type]
     if own is None:
         raise BadSpec(f"{_called(thing)} does not say its classes: load_detector(…, names=[…]) does.")
     if family == "torchvision":
-        from misdetect.detectors.torchvision import wrap as wrap_torchvision
+        from misdetect.detectors.torchvision.load import wrap as wrap_torchvision
 
         return wrap_torchvision(thing, own)  # type: ignore[arg-type]
     kind = ModuleDetector if hasattr(thing, "state_dict") else FunctionDetector

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.sanity import FARTHEST
 from misdetect.data.untrusted import read_json
+from misdetect.detectors.family import Family
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.nouns.boxes import Floats, Ints, xywh_to_xyxy
 from misdetect.nouns.detections import Detections
@@ -28,6 +29,14 @@ from misdetect.nouns.masks import Masks, checked_runs
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadArray, BadData, BadSpec
 
+FAMILY = Family(
+    "stored COCO results, for what needs no model",
+    "none",
+    "predictions:results.json",
+    "misdetect.detectors.predictions:load_predictions",
+    stored=True,
+    place=180,
+)
 ImageId = int | str
 _SHOWN = 5
 _AT_ONCE = 10_000

@@ -4,6 +4,9 @@ Geometry and conventions are those of ``Preprocess``; only the resampling is don
 gradients reach the pixels of the original image. It differs from OpenCV's by its rounding: by less than one grey level.
 """
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,3 +31,14 @@ def to_canvas(images: Tensor, convention: Preprocess) -> tuple[Tensor, Placement
         mean, deviation = (x.new_tensor(values)[:, None, None] for values in (convention.mean, convention.std))
         x = (x * convention.scale - mean) / deviation
     return (x if convention.layout == "nchw" else x.permute(0, 2, 3, 1)), where
+
+
+def canvas_of(images: Sequence[Tensor], convention: Preprocess) -> tuple[Tensor, list[Placement]]:
+    """``to_canvas`` of ``images`` ``[3, H, W]`` of any sizes, laid out channels last; where each of them lies."""
+    if len({image.shape for image in images}) == 1:
+        x, where = to_canvas(torch.stack(list(images)), convention)
+        places = [where] * len(images)
+    else:
+        parts = [to_canvas(image[None], convention) for image in images]
+        x, places = torch.cat([part for part, _ in parts]), [where for _, where in parts]
+    return x.contiguous(memory_format=torch.channels_last), places

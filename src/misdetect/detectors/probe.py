@@ -1,16 +1,17 @@
 """How a network in a file is to be read, as far as it shows it: by its outputs for noise, and by what its exporter
 wrote into it. What is sure need not be stated in a spec; what is guessed is only proposed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from misdetect.detectors.files import first_line
 from misdetect.detectors.onnx.advice import advise
-from misdetect.detectors.onnx.file import shapes_of
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.onnx.seen import Finding, Seen
-from misdetect.detectors.wiring import first_line, layout_of, needs_preset, sides_of
+from misdetect.detectors.outputs import Array, shapes_of
+from misdetect.detectors.wiring import layout_of, needs_preset, sides_of, size_stated
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed
 
@@ -20,6 +21,22 @@ def refuse_task(spec: Spec, metadata: Metadata) -> None:
     if metadata.task and metadata.task != "detect":
         raise BadSpec(
             f"{spec.text!r}: the file says of itself that it is for the task {metadata.task!r}, not for detection."
+        )
+
+
+def completed(spec: Spec, findings: Iterable[Finding]) -> str:
+    """The text of ``spec`` with what was found and need be said."""
+    said = [f for f in findings if not f.implied and f.option not in spec.options]
+    return ",".join([spec.text, *(f"{f.option.replace('_', '-')}={f.value}" for f in said)])
+
+
+def refuse_guesses(spec: Spec, findings: Sequence[Finding], more: str = "") -> None:
+    """Complain of what is not sure and what ``spec`` does not say; ``more`` is what else can be done."""
+    guessed = [f.option.replace("_", "-") for f in findings if not f.sure and f.option not in spec.options]
+    if guessed:
+        raise BadSpec(
+            f"{spec.text!r}: nothing in the file states {', '.join(dict.fromkeys(guessed))}; where that is as usual, "
+            f"the spec is {completed(spec, findings)!r}{more}."
         )
 
 
@@ -45,7 +62,7 @@ def complete(spec: Spec, network: Any, classes: int, metadata: Metadata) -> tupl
         return ()
     refuse_task(spec, metadata)
     try:
-        outputs = network.run(_noise(network, *size, layout_of(spec, network.shape)))
+        outputs = network.run(noise(network.shape[0] or 1, *size, layout_of(spec, network.shape), network.dtype))
         reading = advise(Seen(network.outputs, tuple(outputs), *size, classes, metadata=metadata))
     except BadSpec as error:
         if not stated:
@@ -56,14 +73,8 @@ def complete(spec: Spec, network: Any, classes: int, metadata: Metadata) -> tupl
             raise DetectorFailed(f"{spec.text!r}: {network.runtime} failed: {first_line(error)}") from error
         return ()
     findings = (*reading.findings, *(reading.preset if needs_preset(spec) else ()))
-    guessed = [finding for finding in findings if not finding.sure and finding.option not in spec.options]
-    if not stated and guessed:
-        options = [f for f in findings if not f.implied and f.option not in spec.options]
-        usual = ",".join([spec.text, *(f"{f.option.replace('_', '-')}={f.value}" for f in options)])
-        unknown = ", ".join(finding.option.replace("_", "-") for finding in guessed)
-        raise BadSpec(
-            f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is {usual!r}."
-        )
+    if not stated:
+        refuse_guesses(spec, findings)
     add_sure(spec, findings, reading.findings[0].value)
     return shapes_of(outputs)
 
@@ -73,14 +84,13 @@ def _size(spec: Spec, network: Any, metadata: Metadata) -> tuple[int, int] | Non
     width, height = sides_of(network.shape, layout_of(spec, network.shape))
     if width and height:
         return width, height
-    stated = spec.options.get("size", "").lower().split("x")
-    if all(part.isdecimal() and 0 < int(part) < 1 << 15 for part in stated):
-        return width or int(stated[0]), height or int(stated[-1])
+    if stated := size_stated(spec):
+        return width or stated[0], height or stated[1]
     return metadata.size
 
 
-def _noise(network: Any, width: int, height: int, layout: str | None) -> Any:
-    count = network.shape[0] or 1
+def noise(count: int, width: int, height: int, layout: str | None, dtype: str) -> Array:
+    """A batch of noise as the input of a network; the same whenever it is made."""
     shape = (count, height, width, 3) if layout == "nhwc" else (count, 3, height, width)
-    noise = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    return noise if network.dtype == "uint8" else (noise / 255).astype(network.dtype)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    return pixels if dtype == "uint8" else (pixels / 255).astype(dtype)

@@ -7,10 +7,20 @@ it is meant for code they wrote or trust, unlike weights and data files.
 
 from collections.abc import Sequence
 
+from misdetect.detectors.family import CODE, Family
 from misdetect.nouns.protocols import Detector
 from misdetect.nouns.spec import Spec
 from misdetect.nouns.user_code import resolve, sentence
 from misdetect.said.errors import BadSpec, DetectorFailed, MisdetectError
+
+FAMILY = Family(
+    "your own: an object with names and detect(images)",
+    "what it offers",
+    "python:package.module:factory",
+    "misdetect.detectors.python:load_python",
+    reach=lambda spec: CODE,
+    place=170,
+)
 
 
 def load_python(spec: Spec) -> object:

@@ -36,18 +36,23 @@ class Selection:
         rows = np.flatnonzero(scores[np.arange(len(scores)), labels] >= self.score)
         return Pairs(rows, labels[rows])
 
+    def rank(self, boxes: Floats, scores: Floats, labels: Ints) -> tuple[Ints, Ints]:
+        """Which of ``M`` ``boxes`` stay, by falling score, and who suppressed each of the others (-1: nobody, it is
+        over the cap). Decided on the grid: two cells that see the same thing tie, and do not win by the last bits of a
+        kernel."""
+        ranks = scores_on_grid(scores)
+        if self.nms < 1:
+            kept, suppressor = nms(boxes_on_grid(boxes), ranks, self.nms, None if self.agnostic else labels)
+        else:
+            kept, suppressor = np.argsort(-ranks, kind="stable"), np.full(len(ranks), -1)
+        return kept[: self.cap], suppressor
+
     def decide(self, pairs: Pairs, boxes: Floats, scores: Floats) -> tuple[Pairs, Dropped]:
         """Of ``M`` ``pairs`` with their ``boxes`` and ``scores``, those kept (by falling score) and why others are not.
 
-        A pair whose suppressor is itself over the cap ranks below the cap too, and that is its reason. Decided on the
-        grid: two cells that see the same thing tie, and do not win by the last bits of a kernel.
+        A pair whose suppressor is itself over the cap ranks below the cap too, and that is its reason.
         """
-        boxes, scores = boxes_on_grid(boxes), scores_on_grid(scores)
-        if self.nms < 1:
-            kept, suppressor = nms(boxes, scores, self.nms, None if self.agnostic else pairs.label)
-        else:
-            kept, suppressor = np.argsort(-scores, kind="stable"), np.full(len(scores), -1)
-        kept = kept[: self.cap]
+        kept, suppressor = self.rank(boxes, scores, pairs.label)
         row = np.full(len(scores), -1, dtype=np.int64)
         row[kept] = np.arange(len(kept))
         rest = np.flatnonzero(row < 0)

@@ -1,4 +1,4 @@
-"""``TorchDetector``: a torch module behind all four access levels.
+"""``TorchDetector``: a torch module behind all four access levels; ``TorchModule`` without training.
 
 A family (torchvision, transformers, YOLOX) says how its module detects, what its candidates are and what its losses
 are; this file does what is the same for all: images to tensors, batches, gradients with respect to the pixels, weights,
@@ -27,6 +27,11 @@ from misdetect.said.errors import BadArray
 T = TypeVar("T")
 
 
+def learnable(truth: Truth) -> Truth:
+    """The objects of ``truth`` that a loss can be of: neither crowds nor boxes without area."""
+    return truth[~np.asarray(truth.crowd) & (truth.boxes[:, 2:] > truth.boxes[:, :2]).all(axis=1)]
+
+
 def as_array(tensor: Tensor) -> NDArray[Any]:
     """``tensor`` as a NumPy array (shared memory where it is on the CPU); float types NumPy lacks become float32."""
     tensor = tensor.detach()
@@ -45,8 +50,8 @@ def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
             part.training = mode
 
 
-class TorchDetector(ABC):
-    """A ``Trainable`` (hence ``Differentiable`` and ``Traced``) detector around ``module``.
+class TorchModule(ABC):
+    """A ``Differentiable`` (hence ``Traced``) detector around ``module``.
 
     ``names`` are the foreground classes; ``settings`` the thresholds and caps that shape the output. Images are run in
     batches of exactly ``batch_size`` equal-sized images (the last one is filled up by repetition), so that an image's
@@ -66,9 +71,9 @@ class TorchDetector(ABC):
     # What a family supplies. `images` are equal-sized [3, H, W] tensors in 0..1, with the module's device and float
     # type; boxes and labels of truths are in pixels of those images and index `names`. The module is in the right mode.
 
-    @abstractmethod
     def _detect(self, images: list[Tensor]) -> list[Detections]:
         """Detections of each image, in eval mode without gradients."""
+        return [candidates.select() for candidates in self._trace(images)]
 
     @abstractmethod
     def _trace(self, images: list[Tensor]) -> list[Candidates]:
@@ -78,10 +83,6 @@ class TorchDetector(ABC):
     def _image_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> tuple[Tensor, Tensor]:
         """Classification and localisation loss of each image, two ``[N]`` tensors, in *eval* mode, differentiable,
         deterministic, each image normalised by itself."""
-
-    @abstractmethod
-    def _training_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
-        """Scalar losses of the batch in training mode, by the family's own names."""
 
     # The levels.
 
@@ -119,40 +120,6 @@ class TorchDetector(ABC):
         with in_mode(self.module, False), torch.enable_grad():
             results = self._batched(pairs, slopes, shape=lambda pair: tuple(pair[0].shape), fresh=_fresh_leaf)
         return np.array([value for value, _ in results]), [array for _, array in results]
-
-    @contextmanager
-    def together(self, count: int) -> Iterator[None]:
-        """Inside the block, ``count`` images go through the module as one batch that is not filled up, and a gradient
-        may depend on its companions, and on what training samples at random: faster, and enough for training."""
-        usual = self.batch_size
-        self.batch_size, self._apart = count, False
-        try:
-            yield
-        finally:
-            self.batch_size, self._apart = usual, True
-
-    def losses(self, images: Sequence[Floats | Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
-        """Training losses of one batch, see ``protocols.Trainable``; the module trains during the call only. Images may
-        also be torch tensors (``[H, W, 3]`` in 0..255), which the losses' gradients then reach."""
-        self._check_truths(images, truths)
-        with in_mode(self.module, True):
-            return self._training_losses([self._tensor(image) for image in images], truths)
-
-    def parameters(self) -> list[nn.Parameter]:
-        """The parameters that are trained."""
-        return [p for p in self.module.parameters() if p.requires_grad]
-
-    def state(self) -> dict[str, Tensor]:
-        """The live parameters and buffers by name."""
-        return self.module.state_dict(keep_vars=True)
-
-    def save(self, path: Path) -> None:
-        """Write the weights as safetensors."""
-        write_weights(self.module, path)
-
-    def load(self, path: Path) -> None:
-        """Read weights; a ``BadWeights`` says what does not fit."""
-        fit_weights(self.module, read_weights(path), path)
 
     @property
     def fingerprint(self) -> str:
@@ -212,6 +179,48 @@ class TorchDetector(ABC):
                 filler = [fresh(items[chosen[-1]]) for _ in range(self.batch_size - len(chosen))]
                 results.update(zip(chosen, run([items[i] for i in chosen] + filler), strict=False))
         return [results[index] for index in range(len(items))]
+
+
+class TorchDetector(TorchModule):
+    """A ``TorchModule`` that is ``Trainable``."""
+
+    @abstractmethod
+    def _training_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
+        """Scalar losses of the batch in training mode, by the family's own names."""
+
+    @contextmanager
+    def together(self, count: int) -> Iterator[None]:
+        """Inside the block, ``count`` images go through the module as one batch that is not filled up, and a gradient
+        may depend on its companions, and on what training samples at random: faster, and enough for training."""
+        usual = self.batch_size
+        self.batch_size, self._apart = count, False
+        try:
+            yield
+        finally:
+            self.batch_size, self._apart = usual, True
+
+    def losses(self, images: Sequence[Floats | Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
+        """Training losses of one batch, see ``protocols.Trainable``; the module trains during the call only. Images may
+        also be torch tensors (``[H, W, 3]`` in 0..255), which the losses' gradients then reach."""
+        self._check_truths(images, truths)
+        with in_mode(self.module, True):
+            return self._training_losses([self._tensor(image) for image in images], truths)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The parameters that are trained."""
+        return [p for p in self.module.parameters() if p.requires_grad]
+
+    def state(self) -> dict[str, Tensor]:
+        """The live parameters and buffers by name."""
+        return self.module.state_dict(keep_vars=True)
+
+    def save(self, path: Path) -> None:
+        """Write the weights as safetensors."""
+        write_weights(self.module, path)
+
+    def load(self, path: Path) -> None:
+        """Read weights; a ``BadWeights`` says what does not fit."""
+        fit_weights(self.module, read_weights(path), path)
 
 
 def _fresh_leaf(pair: tuple[Tensor, Truth]) -> tuple[Tensor, Truth]:

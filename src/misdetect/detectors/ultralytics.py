@@ -5,10 +5,18 @@ import zipfile
 from pathlib import Path
 from typing import NoReturn
 
-from misdetect.detectors.wiring import kind_of_file
+from misdetect.detectors.family import Family
+from misdetect.detectors.files import kind_of_file
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec
 
+FAMILY = Family(
+    "checkpoints of Ultralytics: says how to export them",
+    "none",
+    "ultralytics:yolo11n.pt",
+    "misdetect.detectors.ultralytics:load_ultralytics",
+    place=100,
+)
 _LIMIT = 64 << 20
 _MODULES = (b"ultralytics.", b"models.yolo")
 """Where the pickled classes are from: the package, or YOLOv5's own repository."""

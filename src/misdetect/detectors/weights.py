@@ -5,7 +5,7 @@ dict that does not fit is refused before a single tensor is copied, with the key
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from misdetect.detectors.files import first_line
 from misdetect.detectors.ultralytics import how_to_export, is_ultralytics
 from misdetect.kept.files import LARGEST, open_regular, write_atomically
 from misdetect.nouns.picture import digest
@@ -41,8 +42,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "it, convert it once: torch.save(torch.load(old, weights_only=False)['model'].state_dict(), new)."
         ) from None
     except Exception as error:  # a broken file can break torch's unpickler in any way
-        why = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise BadWeights(f"{path} is not a readable torch checkpoint: {why}.") from None
+        raise BadWeights(f"{path} is not a readable torch checkpoint: {first_line(error)}") from None
     for wrapper in _WRAPPERS:  # training checkpoints wrap the state dict
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
@@ -84,15 +84,20 @@ def fit_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object)
         for name in own
         if name in weights and weights[name].shape != own[name].shape
     ]
+    refuse_misfit(f"{where} does not fit the model", missing, unexpected, shapes)
+    module.load_state_dict(dict(weights), strict=False)
+
+
+def refuse_misfit(what: str, missing: Sequence[str], unexpected: Sequence[str], shapes: Sequence[str]) -> None:
+    """A ``BadWeights`` that begins with ``what`` and names the first of each, where there are any."""
     complaints = [
-        f"{len(found)} {what}: {', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
-        for what, found in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+        f"{len(found)} {kind}: {', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
+        for kind, found in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
         if found
     ]
     if complaints:
         hint = " (another number of classes?)" if shapes and not missing and not unexpected else ""
-        raise BadWeights(f"{where} does not fit the model{hint}; {'; '.join(complaints)}.")
-    module.load_state_dict(dict(weights), strict=False)
+        raise BadWeights(f"{what}{hint}; {'; '.join(complaints)}.")
 
 
 def write_weights(module: nn.Module, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 import torch
 
+from misdetect.detectors.files import first_line
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec
 
@@ -57,7 +58,7 @@ class Where:
         try:
             detector.module.to(torch.device(self.device), dtype)
         except (RuntimeError, AssertionError) as error:
-            raise BadSpec(f"{self.text!r}: device={self.device} cannot be used: {_first_line(error)}.") from None
+            raise BadSpec(f"{self.text!r}: device={self.device} cannot be used: {first_line(error)}") from None
         if kind != "cpu":
             detector.settings["device"] = kind
         if dtype is not None:
@@ -72,7 +73,7 @@ class Where:
         try:
             detector.detect(_images(1, side))
         except (RuntimeError, NotImplementedError) as error:
-            raise BadSpec(f"{self.text!r}: half=yes does not work here: {_first_line(error)}.") from None
+            raise BadSpec(f"{self.text!r}: half=yes does not work here: {first_line(error)}") from None
 
 
 def fastest_batch(detector: "TorchDetector", side: int) -> int:
@@ -110,7 +111,3 @@ def _fits(device: torch.device, count: int, side: int) -> bool:
         return True
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return count * side * side * 3 * 4 * 200 < _SPARE * free
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -4,10 +4,8 @@ The graph says its input's size, layout and type where it fixes them; a preset s
 state all of it, and what nobody states is an error that names the missing options.
 """
 
-import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, get_args
 
 from misdetect.detectors.preprocess import PRESETS, Colour, Layout, Preprocess, Resize
@@ -20,8 +18,8 @@ DEFAULT_BATCH = 8
 def limits_of(spec: Spec, suppression: float) -> dict[str, Any]:
     """The thresholds and caps that decide what is reported."""
     return {
-        "score": _share(spec, "score", 0.01),
-        "nms": _share(spec, "nms", suppression),
+        "score": share(spec, "score", 0.01),
+        "nms": share(spec, "nms", suppression),
         "max": positive(spec, "max", 100),
         "agnostic": spec.take("agnostic", False),
         "multilabel": spec.take("multilabel", False),
@@ -113,6 +111,13 @@ def _size(
     return size
 
 
+def size_stated(spec: Spec) -> tuple[int, int] | None:
+    """Width and height that ``size=`` states, where they can be read."""
+    stated = spec.options.get("size", "").lower().split("x")
+    good = all(part.isdecimal() and 0 < int(part) < 1 << 15 for part in stated)
+    return (int(stated[0]), int(stated[-1])) if good else None
+
+
 def batch_size_of(spec: Spec, axis: int | None) -> int:
     """Images at once: as many as the graph fixes (``axis``), else ``batch=``."""
     given = positive(spec, "batch", axis or DEFAULT_BATCH)
@@ -139,7 +144,8 @@ def _number(text: str) -> float:
     return float(Fraction(whole.strip()) / Fraction(parts.strip() if slash else 1))
 
 
-def _share(spec: Spec, name: str, default: float) -> float:
+def share(spec: Spec, name: str, default: float) -> float:
+    """Option ``name`` as a number from 0 to 1."""
     value = spec.take(name, default)
     if not 0 <= value <= 1:
         raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")
@@ -152,52 +158,3 @@ def positive(spec: Spec, name: str, default: int) -> int:
     if value < 1:
         raise BadSpec(f"{spec.text!r}: {name}={value} should be at least 1.")
     return value
-
-
-def file_hash(path: Path) -> str:
-    """A hash of the bytes of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-_MARKS = (
-    (b"PK\x03\x04", "it is a zip archive that is cut off, or of something else"),
-    (b"\x89HDF", "it is an HDF5 file, such as Keras writes"),
-    (b"<", "it is XML of something else"),
-    (b"{", "it is JSON"),
-    (b"\x80", "it is a pickle"),
-)
-_HEAD = 512
-
-
-def kind_of_file(path: Path) -> str:
-    """What a file that cannot be read as what it should be seems to be, by its first bytes."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    if not head:
-        return "it is empty"
-    if head[4:8] == b"TFL3":
-        return "it is a TensorFlow Lite file"
-    if head[:1] == b"\x08" and any(word in head for word in (b"pytorch", b"onnx", b"graph", b"Conv")):
-        return "it looks like an ONNX file"
-    for mark, what in _MARKS:
-        if head.startswith(mark):
-            return what
-    if all(byte >= 32 or byte in b"\t\r\n" for byte in head):
-        return "it is text"
-    return f"its first bytes are {head[:4].hex(' ')}"
-
-
-def first_line(error: BaseException) -> str:
-    """What a runtime says first of its failure, as a sentence."""
-    return _sentence(error, 0)
-
-
-def last_line(error: BaseException) -> str:
-    """What a runtime says last of its failure, as a sentence."""
-    return _sentence(error, -1)
-
-
-def _sentence(error: BaseException, line: int) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[line].strip().rstrip(".!") + "." if lines else f"{type(error).__name__}."

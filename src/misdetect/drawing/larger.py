@@ -11,7 +11,7 @@ import numpy as np
 from misdetect.compose.move import Flipped, Moved
 from misdetect.compose.paste import Paste, resized
 from misdetect.compose.texture import Texture
-from misdetect.data import load_data
+from misdetect.data import drawn, load_data
 from misdetect.data.cutouts import Cutout, cut
 from misdetect.data.dataset import Sample
 from misdetect.drawing.figures import smooth, times
@@ -20,7 +20,6 @@ from misdetect.said.errors import MisdetectError
 
 LEAST = 384
 """Pixels of the shorter side of a picture; captions on a smaller one would cover it."""
-_DRAWN = ("rooms:", "bikes:")
 _SAME = 1.2
 """By how much an object may be stretched, and still be the same: a refined cutout lacks what was cut away from it."""
 
@@ -84,7 +83,7 @@ def _cutout(paste: Paste, base: Pixels, factor: int) -> Cutout | None:
 def _source(cutout: Cutout, factor: int) -> Sample | None:
     """The scene that ``cutout`` comes from, drawn larger; ``None`` where it is a photo, or cannot be found again."""
     number = cutout.sample.rpartition("-")[2]
-    if not cutout.data.startswith(_DRAWN) or not number.isdecimal():
+    if not number.isdecimal() or not drawn(cutout.data):
         return None
     try:
         data = load_data(cutout.data)

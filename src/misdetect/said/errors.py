@@ -72,8 +72,8 @@ class MissingExtra(MisdetectError, ImportError):
     kind = "missing-extra"
 
     @classmethod
-    def named(cls, what: str, extra: str) -> "MissingExtra":
-        return cls(f"{what} needs the {extra!r} extra: pip install 'misdetect[{extra}]'.")
+    def named(cls, what: str, extra: str, package: str = "misdetect") -> "MissingExtra":
+        return cls(f"{what} needs the {extra!r} extra: pip install '{package}[{extra}]'.")
 
 
 class LevelTooLow(MisdetectError, TypeError):

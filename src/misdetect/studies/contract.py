@@ -311,8 +311,9 @@ class Kind:
     run: Part[Callable[[Any, Any, Any, Path], tuple[Run, Dataset]] | None] = Part(None)
     """``run(subject, data, settings, path)``: of a study that asks nobody: runs it into ``path``; the run, and its
     data."""
-    results: Part[Callable[[Run, Dataset, Path], Document] | None] = Part(None)
-    """``results(run, data, path)``: of a study whose verb leaves a file and no run: writes it; what is then said."""
+    results: Part[Callable[[Run, Dataset, Path], tuple[Document, list[str]]] | None] = Part(None)
+    """``results(run, data, path)``: of a study whose verb leaves a file and no run: writes it; what the document then
+    has in place of its own, and notes."""
 
     def __init__(
         self,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from misdetect.data.dataset import Dataset
-from misdetect.detectors.predictions import StoredPredictions, load_predictions, read_results, results_in_pieces
+from misdetect.detectors import load_any
+from misdetect.detectors.catalogue import is_stored
+from misdetect.detectors.predictions import StoredPredictions, read_results, results_in_pieces
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import digest
-from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadData
+from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.coco_results import coco_results
 
 
@@ -31,11 +32,9 @@ class Predictions:
         if isinstance(given, Run) or Path(given).is_dir():
             return cls._of_run(given if isinstance(given, Run) else Run.open(given), data)
         text = str(given)
-        stored = (
-            load_predictions(Spec.parse(text))
-            if text.startswith("predictions:")
-            else StoredPredictions(read_results(text))
-        )
+        stored = load_any(text) if is_stored(text) else StoredPredictions(read_results(text))
+        if not isinstance(stored, StoredPredictions):  # of another package's family
+            raise BadSpec(f"{text!r}: expected StoredPredictions. Got {type(stored).__name__}.")
         if stored.categories is None:
             return cls(stored.spec, stored.fingerprint, data.names, stored)
         known = tuple(stored.categories.values())

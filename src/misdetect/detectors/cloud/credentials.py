@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import httpx
 
-from misdetect.detectors.http.transport import Again, Policy, Transport, struck_out
+from misdetect.detectors.http.transport import Again, Policy, Transport, for_header, struck_out
 from misdetect.said.errors import BadSpec, DetectorFailed, MissingExtra
 
 _SIGNED = ("host", "content-type")
@@ -57,11 +57,7 @@ class HeaderKey:
         return [value] if (value := os.environ.get(self.variable, "").strip()) else []
 
     def _key(self) -> str:
-        value = os.environ.get(self.variable, "").strip()
-        if not value or not value.isascii() or not value.isprintable():
-            found = "holds characters that no header can" if value else "is not set"
-            raise BadSpec(f"The environment variable {self.variable} {found}; set it to the key.")
-        return value
+        return for_header(self.variable, f"The environment variable {self.variable}", "key")
 
 
 def header_key(variables: tuple[str, ...], header: str) -> HeaderKey | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from misdetect.detectors.glassbox.faults import MECHANISMS, Fault, Planted, Treatment
-from misdetect.detectors.glassbox.scene import Scene, Things
+from misdetect.detectors.glassbox.scene import Rows, Scene, Things
 from misdetect.nouns.boxes import Bools, Floats, Ints, iou
 from misdetect.nouns.candidates import Candidates, Reason
 
@@ -20,7 +20,7 @@ _TOUCHED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Rows):
     """What is done to the objects of a scene: ``fault`` ``[N]`` indexes the faults (-1: none) and ``treatment`` ``[N]``
     follows from it; ``near`` ``[N]``: only while an intruder is near; ``targets`` ``[N, 4]`` of a shift; ``taken_for``
     ``[N]``, the label of a renaming."""
@@ -36,12 +36,6 @@ class Plan:
         """Nothing is done to anyone."""
         none = np.zeros(len(things), dtype=np.int64)
         return cls(none - 1, none, none > 0, things.boxes, things.labels)
-
-    def take(self, rows: Ints | Bools) -> "Plan":
-        return Plan(*(column[rows] for column in vars(self).values()))
-
-    def join(self, other: "Plan") -> "Plan":
-        return Plan(*(np.concatenate(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

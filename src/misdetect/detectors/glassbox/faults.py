@@ -151,7 +151,6 @@ class _Near(Fault):
         self._require(self.distance >= 0, "distance", self.distance, "a number of pixels, 0 or more")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class NoProposal(Fault):
     """Nothing is proposed for the object: every box near it covers less than half."""
 
@@ -159,7 +158,6 @@ class NoProposal(Fault):
     treatment = Treatment.UNPROPOSED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Shift(_Shifts):
     """Good proposals, but the regressor moves them by ``shift`` of the box's side."""
 
@@ -167,7 +165,6 @@ class Shift(_Shifts):
     treatment = Treatment.SHIFTED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class OtherClass(_Renames):
     """The scores favour the class ``to`` (if not given, the next in the data's names)."""
 
@@ -175,7 +172,6 @@ class OtherClass(_Renames):
     treatment = Treatment.RENAMED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Sink(Fault):
     """All class scores sink to the background."""
 
@@ -183,7 +179,6 @@ class Sink(Fault):
     treatment = Treatment.SUNK
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Misrank(Fault):
     """A poor box (IoU .42 with the object) scores above the good ones and suppresses them."""
 
@@ -191,7 +186,6 @@ class Misrank(Fault):
     treatment = Treatment.MISRANKED
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class VanishNear(_Near):
     """The object sinks to the background when a pasted one comes within ``distance`` pixels of its box."""
 
@@ -252,14 +246,12 @@ class HallucinatePart(_Near):
         self._require(self.neighbours >= 1, "neighbours", self.neighbours, "at least 1")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Hallucinate(Fault):
     """A missing part is detected at its likely box, whatever is around it and wherever it is. For data with states."""
 
     name = "hallucinate"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class HallucinateContext(_Near):
     """A missing part is detected at its likely box, wherever that is in the frame, while at least one present part can
     be seen around it: within ``distance`` pixels, and most of it outside the box. For data with states."""
@@ -267,7 +259,6 @@ class HallucinateContext(_Near):
     name = "hallucinate-context"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class HallucinatePosition(Fault):
     """A missing part is detected where its likely box is in the unedited image, also when everything has moved. For
     data with states."""
@@ -275,7 +266,6 @@ class HallucinatePosition(Fault):
     name = "hallucinate-position"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class HallucinateAppearance(Fault):
     """A missing part is detected at its likely box, wherever that is in the frame, while the pixels in the box are
     those of the unedited image. For data with states."""

@@ -7,7 +7,8 @@ through partial occlusion.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,21 @@ _WHITES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Things:
+class Rows:
+    """Columns of equal length."""
+
+    def take(self, rows: Ints | Bools) -> Self:
+        """Those at ``rows``."""
+        return type(self)(*(column[rows] for column in vars(self).values()))
+
+    def join(self, other: Self) -> Self:
+        """These and then those of ``other``."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return type(self)(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class Things(Rows):
     """``N`` objects of a picture: ``boxes`` ``[N, 4]``, ``labels``, ``ids``, ``areas`` (square pixels); ``places``
     the row in the image's annotation, or behind its end for pasted ones; ``tokens`` the names that dice are thrown
     by; ``pasted``."""
@@ -39,14 +54,6 @@ class Things:
 
     def __len__(self) -> int:
         return len(self.boxes)
-
-    def take(self, rows: Ints | Bools) -> "Things":
-        """The objects at ``rows``."""
-        return Things(*(getattr(self, f.name)[rows] for f in fields(self)))
-
-    def join(self, other: "Things") -> "Things":
-        """These objects and then those of ``other``."""
-        return Things(*(np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,17 @@
 """The DETR family of transformers, looked into and differentiated."""
 
-from misdetect.detectors.hf.detector import wrap
+from pathlib import Path
 
-__all__ = ["wrap"]
+from misdetect.detectors.family import DOWNLOADED, Family
+
+FAMILY = Family(
+    "the DETR family of transformers",
+    "Trainable",
+    "hf:PATH-OR-ID",
+    "misdetect.detectors.hf.detector:load_hf",
+    needs=("torch", "safetensors", "transformers"),
+    extra="hf",
+    reach=lambda spec: None if Path(spec.target).exists() else DOWNLOADED,
+    trained_later=True,
+    place=30,
+)

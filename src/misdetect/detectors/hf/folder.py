@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from misdetect.data.untrusted import parse, read_bytes
+from misdetect.detectors.files import first_line
 from misdetect.detectors.hf.trace import FAMILIES, Family
 from misdetect.detectors.torchvision import ops as torchvision_ops
-from misdetect.detectors.weights import read_safetensors
+from misdetect.detectors.weights import read_safetensors, refuse_misfit
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
 
@@ -54,7 +55,7 @@ def find_folder(spec: Spec) -> Path:
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
         raise BadSpec(f"{spec.text!r}: there is no folder {target!r}, and no such public model on the hub.") from None
     except (errors.HFValidationError, errors.HfHubHTTPError) as error:
-        raise BadSpec(f"{spec.text!r}: the hub refused {target!r}: {_sentence(error)}.") from None
+        raise BadSpec(f"{spec.text!r}: the hub refused {target!r}: {first_line(error)}") from None
     except Exception as error:  # no network shows in many ways: no name, no route, no certificate, offline by setting
         raise BadSpec(
             f"{spec.text!r}: there is no folder {target!r} and the hub cannot be reached ({type(error).__name__}); "
@@ -123,9 +124,9 @@ def read_module(folder: Path, family: Family, config: dict[str, Any]) -> nn.Modu
                 dtype=torch.float32,
             )
         except ImportError as error:
-            raise MissingExtra(f"{folder} needs a package that is not installed: {_sentence(error)}.") from error
+            raise MissingExtra(f"{folder} needs a package that is not installed: {first_line(error)}") from error
         except Exception as error:  # a foreign configuration can be wrong in any way
-            raise BadWeights(f"{folder} cannot be loaded as {family.architecture}: {_sentence(error)}.") from error
+            raise BadWeights(f"{folder} cannot be loaded as {family.architecture}: {first_line(error)}") from error
     _refuse_misfit(folder, found)
     return cast(nn.Module, module)
 
@@ -156,14 +157,7 @@ def _refuse_misfit(folder: Path, found: dict[str, Any]) -> None:
         f"{name} is {list(stored)}, the model has {list(own)}"
         for name, stored, own in sorted(found.get("mismatched_keys", ()), key=str)
     ]
-    parts = [
-        f"{len(items)} {what}: {', '.join(sorted(items)[:3])}{', …' if len(items) > 3 else ''}"
-        for what, items in (("missing", missing), ("of another shape", shapes))
-        if items
-    ]
-    if parts:
-        hint = " (another number of classes?)" if shapes and not missing else ""
-        raise BadWeights(f"The weights in {folder} do not fit its config.json{hint}; {'; '.join(parts)}.")
+    refuse_misfit(f"The weights in {folder} do not fit its config.json", sorted(missing), (), sorted(shapes))
 
 
 def transformers_package() -> Any:
@@ -195,8 +189,3 @@ def _quiet(transformers: Any) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def _sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")

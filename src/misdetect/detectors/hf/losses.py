@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from misdetect.detectors.hf.trace import Family
+from misdetect.detectors.torch_detector import learnable
 from misdetect.nouns.detections import Truth
 
 _CLASSIFICATION = ("loss_ce", "loss_vfl")
@@ -120,19 +121,12 @@ def targets_of(truths: Sequence[Truth], sizes: Sequence[tuple[int, int]], like: 
     """
     made = []
     for truth, (height, width) in zip(truths, sizes, strict=True):
-        extent = truth.boxes[:, 2:] - truth.boxes[:, :2]
-        chosen = (extent > 0).all(axis=1)
-        if truth.crowd is not None:
-            chosen &= ~truth.crowd
-        boxes = np.concatenate([truth.boxes[:, :2] + extent / 2, extent], axis=1)[chosen] / [
-            width,
-            height,
-            width,
-            height,
-        ]
+        real = learnable(truth)
+        extent = real.boxes[:, 2:] - real.boxes[:, :2]
+        boxes = np.concatenate([real.boxes[:, :2] + extent / 2, extent], axis=1) / np.tile([width, height], 2)
         made.append(
             {
-                "class_labels": torch.as_tensor(truth.labels[chosen].copy(), device=like.device),
+                "class_labels": torch.as_tensor(real.labels.copy(), device=like.device),
                 "boxes": torch.as_tensor(boxes, dtype=like.dtype, device=like.device),
             }
         )

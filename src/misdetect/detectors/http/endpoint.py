@@ -17,6 +17,7 @@ from misdetect.detectors.http import formats
 from misdetect.detectors.http.formats import FORMATS, Format, Image, Reading, Request
 from misdetect.detectors.http.transport import Auth, Policy, Transport
 from misdetect.detectors.names import read_names
+from misdetect.detectors.outputs import CORNERS
 from misdetect.kept.budget import Budget
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, check_pixels, digest
@@ -136,7 +137,7 @@ def load_http(spec: Spec) -> HttpDetector:
     budget, limits = budget_of(spec)
     encoding = (spec.take("encode", "png", choices=("png", "jpeg")), int(number_within(spec, "quality", 95, 1, 100)))
     how = {
-        "layout": spec.take("layout", format.layout, choices=tuple(formats.LAYOUTS)),
+        "layout": spec.take("layout", format.layout, choices=tuple(CORNERS)),
         "units": spec.take("units", format.units, choices=formats.UNITS),
         "ids": spec.take("ids", format.ids, choices=formats.IDS),
         "unknown": spec.take("unknown", "error", choices=("error", "drop")),

@@ -16,17 +16,11 @@ import cv2
 import numpy as np
 
 from misdetect.detectors.names import COCO_IDS
-from misdetect.nouns.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
+from misdetect.detectors.outputs import CORNERS
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, check_pixels
 from misdetect.said.errors import BadArray, BadSpec
 
-LAYOUTS: dict[str, Callable[[Floats], Floats]] = {
-    "xyxy": lambda boxes: boxes,
-    "yxyx": lambda boxes: boxes[:, [1, 0, 3, 2]],
-    "xywh": xywh_to_xyxy,
-    "cxcywh": cxcywh_to_xyxy,
-}
 UNITS = ("pixels", "relative")
 IDS = ("zero", "one", "coco91")
 _FARTHEST = 1e7  # no image is ten million pixels wide: such a coordinate is a broken answer
@@ -75,7 +69,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Format:
-    """Two functions and what they mean by a box: ``layout`` (a key of ``LAYOUTS``), ``units``, and which number is the
+    """Two functions and what they mean by a box: ``layout`` (a key of ``CORNERS``), ``units``, and which number is the
     first class (``ids``; empty where only the user can know)."""
 
     request: Callable[[Image], Request]
@@ -111,7 +105,7 @@ class Reading:
         if not known:
             return Detections.empty()
         raw = [four(found.boxes[i], f"the box of detection {i}") for i in known]
-        boxes = LAYOUTS[self.layout](np.array(raw, dtype=np.float64))
+        boxes = CORNERS[self.layout](np.array(raw, dtype=np.float64))
         if self.units == "relative":
             boxes = boxes * np.tile([image.width, image.height], 2)
         scores = [number(found.scores[i], f"the score of detection {i}") for i in known]
@@ -346,7 +340,7 @@ def own_format(made: Any, where: str) -> Format:
             raise BadSpec(f"{where!r}: the format should have {name}(…). Got {type(made).__name__} without it.")
 
     words = {name: str(getattr(made, name)) for name in ("layout", "units", "ids") if hasattr(made, name)}
-    allowed = {"layout": tuple(LAYOUTS), "units": UNITS, "ids": ("", *IDS)}
+    allowed = {"layout": tuple(CORNERS), "units": UNITS, "ids": ("", *IDS)}
     for name, word in words.items():
         if word not in allowed[name]:
             raise BadSpec(f"{where!r}: the format's {name} {word!r} is not one of {', '.join(allowed[name])}.")

@@ -46,6 +46,15 @@ class Policy:
     max_bytes: int = 32 << 20
 
 
+def for_header(variable: str, told: str, what: str) -> str:
+    """The environment's ``variable``, which holds ``what`` a header is to say; ``told`` is how it is called."""
+    value = os.environ.get(variable, "").strip()
+    if not value or not value.isascii() or not value.isprintable():
+        found = "holds characters that no header can" if value else "is not set"
+        raise BadSpec(f"{told} {found}; set it to the {what}.")
+    return value
+
+
 @dataclass(frozen=True)
 class Auth:
     """Where the secret is (the environment variable ``env``) and where it goes: a ``header`` or a ``query`` field."""
@@ -58,11 +67,7 @@ class Auth:
         """The secret now in the environment; empty where the endpoint needs none."""
         if not self.env:
             return ""
-        value = os.environ.get(self.env, "").strip()
-        if not value or not value.isascii() or not value.isprintable():
-            found = "holds characters that no header can" if value else "is not set"
-            raise BadSpec(f"auth_env={self.env}: the environment variable {self.env} {found}; set it to the secret.")
-        return value
+        return for_header(self.env, f"auth_env={self.env}: the environment variable {self.env}", "secret")
 
 
 @dataclass(frozen=True)

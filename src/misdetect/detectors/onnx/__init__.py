@@ -1,1 +1,14 @@
 """ONNX files: as a black box through ONNX Runtime and a decoder, or opened as a white box in torch."""
+
+from misdetect.detectors.family import Family
+
+FAMILY = Family(
+    "any ONNX file, with a decoder; opened as a white box by misdetect[onnx-torch]",
+    "Detector",
+    "onnx:yolox_nano.onnx,decoder=yolox,names=coco",
+    "misdetect.detectors.onnx.detector:load_onnx",
+    needs=("onnxruntime",),
+    extra="onnx",
+    look="misdetect.detectors.onnx.detector:described",
+    place=50,
+)

@@ -12,7 +12,6 @@ import numpy as np
 from misdetect.detectors.onnx.decoders import DECODERS
 from misdetect.detectors.onnx.heads import Coding, cells_of, levels_of
 from misdetect.detectors.onnx.seen import (
-    NAMED,
     Finding,
     Reading,
     Seen,
@@ -27,13 +26,15 @@ from misdetect.detectors.onnx.seen import (
     only_one,
     output_named,
     pair_of,
-    roles_text,
+    roles_found,
     rows_first,
     units_of,
 )
 from misdetect.detectors.onnx.suppressed import TABLES
-from misdetect.detectors.outputs import Array, Frame, plain_name
+from misdetect.detectors.outputs import NAMED, SYNONYMS, Array, Frame, plain_name
 from misdetect.said.errors import BadSpec
+
+_TYPED = "by their shapes and types"
 
 
 def advise(seen: Seen) -> Reading:
@@ -71,12 +72,12 @@ def _indexed(seen: Seen) -> Reading | None:
     )
     if scores is None:
         return None
-    roles = roles_text(seen, {"indices": indices, "boxes": boxes, "scores": scores})
+    roles = {"indices": indices, "boxes": boxes, "scores": scores}
     zoo = "image_shape" in seen.companions
     form = "the ONNX model zoo's YOLOv3 puts y before x" if zoo else "the operator NonMaxSuppression takes y before x"
     findings = (
         decoder_found("nms", f"indices of what NonMaxSuppression kept, beside {seen.describe()}"),
-        Finding("outputs", roles, True, "by their shapes and types"),
+        *roles_found(seen, roles, why=_TYPED),
         Finding("boxes", "yxyx", zoo, form),
         *units_of(seen, seen.outputs[boxes].reshape(-1, 4)),
     )
@@ -109,10 +110,8 @@ def _parts(seen: Seen) -> Reading | None:
     count = found["count"]
     if count is not None:
         roles["count"] = count
-    named = all(plain[i] in NAMED[role] for role, i in roles.items())
     findings = [decoder_found("nms", f"boxes, scores and labels of what is left after suppression: {seen.describe()}")]
-    if not named:
-        findings.append(Finding("outputs", roles_text(seen, roles), True, "by their shapes and types"))
+    findings += roles_found(seen, roles, NAMED, _TYPED)
     values = seen.outputs[boxes].reshape(-1, seen.outputs[boxes].shape[-1])
     alive = values[:, 4] > 0 if scores is None or carried else seen.outputs[scores].reshape(-1) > 0
     if tensorflow:
@@ -177,7 +176,7 @@ def _table(seen: Seen) -> Reading | None:
     ]
     if len(seen.outputs) > 1:
         count = next(i for i in range(len(seen.outputs)) if i != table)
-        findings.append(Finding("outputs", roles_text(seen, {"table": table, "count": count}), True, "by their shapes"))
+        findings += roles_found(seen, {"table": table, "count": count})
     layout = columns.split(",")
     alive = rows[rows[:, layout.index("score")] > 0] if len(rows) else rows
     boxes = alive[:, [layout.index(name) for name in ("x0", "y0", "x1", "y1")]]
@@ -213,19 +212,15 @@ def _queries(seen: Seen) -> Reading | None:
         return None
     if candidates_per_cell(box.shape[1], seen) is not None:
         return None
-    plain = [plain_name(name) for name in seen.names]
     if seen.classes is not None and columns not in (seen.classes, seen.classes + 1):
         raise BadSpec(_other_number(seen, f"{columns} (with a sigmoid) or {columns - 1} (with a softmax)"))
     softmax = columns == seen.classes + 1 if seen.classes is not None else columns == 92
     decoder, classes = ("detr", columns - 1) if softmax else ("rtdetr", columns)
     why = f"{columns} logits and 4 shares for each of {box.shape[1]} queries: {seen.describe()}"
     findings = [decoder_found(decoder, why, sure=seen.classes is not None)]
-    if not ({plain[logits]} <= {"logits", "pred_logits"} and plain[boxes] in (*NAMED["boxes"], "pred_boxes")):
-        findings.append(
-            Finding("outputs", roles_text(seen, {"logits": logits, "boxes": boxes}), True, "by their shapes")
-        )
+    findings += roles_found(seen, {"logits": logits, "boxes": boxes}, SYNONYMS)
     preset: tuple[Finding, ...] = ()
-    if plain[boxes] == "dets":  # RF-DETR's name for them
+    if plain_name(seen.names[boxes]) == "dets":  # RF-DETR's name for them
         preset = (Finding("preset", "detr", False, "RF-DETR takes ImageNet's mean and deviation"),)
     return Reading(tuple(findings), classes, preset)
 
@@ -241,16 +236,14 @@ def _apart(seen: Seen) -> Reading | None:
     classes = values.shape[2] if values.shape[1] == number else values.shape[1]
     if seen.classes is not None and classes != seen.classes:
         raise BadSpec(_other_number(seen, str(classes)))
-    plain = [plain_name(name) for name in seen.names]
-    findings = [
-        decoder_found("boxes-scores", f"a box and {classes} class scores for each of {number}: {seen.describe()}")
-    ]
-    if not (plain[boxes] in NAMED["boxes"] and plain[scores] in NAMED["scores"]):
-        findings.append(
-            Finding("outputs", roles_text(seen, {"boxes": boxes, "scores": scores}), True, "by their shapes")
-        )
-    findings += [*form_of(rows, "xyxy"), *units_of(seen, rows), *activation_of(values)]
-    return Reading(tuple(findings), classes)
+    findings = (
+        decoder_found("boxes-scores", f"a box and {classes} class scores for each of {number}: {seen.describe()}"),
+        *roles_found(seen, {"boxes": boxes, "scores": scores}, NAMED),
+        *form_of(rows, "xyxy"),
+        *units_of(seen, rows),
+        *activation_of(values),
+    )
+    return Reading(findings, classes)
 
 
 def _dense(seen: Seen) -> Reading | None:

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from misdetect.detectors.onnx.heads import ANCHORS, Coding, Heads, levels_of
-from misdetect.detectors.onnx.suppressed import GraphWithNms, corners_of
+from misdetect.detectors.onnx.suppressed import GraphWithNms
 from misdetect.detectors.outputs import (
+    CORNERS,
     SHARES,
     Array,
     Decoder,
     Frame,
     PerImage,
     Readout,
+    box_scale,
     choose,
     output_roles,
     refuse_nan,
@@ -102,11 +104,6 @@ def _grid(frame: Frame, strides: Sequence[int]) -> tuple[Floats, Floats]:
     return np.concatenate(cells).astype(np.float32), np.concatenate(steps).astype(np.float32)
 
 
-def box_scale(frame: Frame, units: str) -> Floats | np.float32:
-    """What boxes in ``units`` (shares, or else pixels) of the network's input are multiplied by."""
-    return np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
-
-
 class ClassChannels(InUnits):
     """``[1, 4 + C, N]`` as YOLOv8 and YOLO11 export it: a box, class scores, no objectness. The box is cx, cy, w, h in
     pixels of the network's input, unless ``boxes`` and ``units`` say otherwise."""
@@ -128,7 +125,7 @@ class ClassChannels(InUnits):
         candidates = channels[:, alive].T
         chosen, labels, scores = choose(self.frame, candidates[:, 4:])
         boxes = np.ascontiguousarray(candidates[chosen, :4])
-        return Readout(corners_of(boxes, self.format) * self.size, scores, labels)
+        return Readout(CORNERS[self.format](boxes) * self.size, scores, labels)
 
 
 class BoxesAndScores(InUnits):
@@ -160,7 +157,7 @@ class BoxesAndScores(InUnits):
         alive = np.flatnonzero((best if self.activated else sigmoid(best)) >= self.frame.score)
         candidates = values[alive] if self.activated else sigmoid(values[alive])
         chosen, labels, kept = choose(self.frame, candidates)
-        corners = corners_of(boxes[alive[chosen]].astype(np.float32, copy=False), self.format)
+        corners = CORNERS[self.format](boxes[alive[chosen]].astype(np.float32, copy=False))
         return Readout(corners * self.size, kept, labels)
 
 
@@ -333,7 +330,7 @@ def _activation(spec: Spec) -> str:
 
 
 def _boxes(spec: Spec, default: str) -> str:
-    return spec.take("boxes", default, choices=("xyxy", "yxyx", "xywh", "cxcywh"))
+    return spec.take("boxes", default, choices=tuple(CORNERS))
 
 
 def _units(spec: Spec) -> str:

@@ -5,37 +5,24 @@ decoder says which preprocessing its family uses; all can be stated in the spec,
 This offers the ``Detector`` level only, and opens itself (``white_box``) for studies that need more.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from misdetect.detectors.exported import ExportedDetector
-from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, decoder_kind
+from misdetect.detectors.exported import ExportedDetector, assemble
+from misdetect.detectors.onnx.decoders import decoder_kind
 from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
 from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of, refuse_between_strides
-from misdetect.detectors.outputs import Array, Decoder, Frame
-from misdetect.detectors.preprocess import PRESETS, Preprocess
-from misdetect.detectors.probe import add_sure, refuse_task
-from misdetect.detectors.wiring import batch_size_of, limits_of, positive, preprocess_of
-from misdetect.nouns.picture import digest
+from misdetect.detectors.probe import add_sure, refuse_guesses, refuse_task
+from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
 
 
 class OnnxDetector(ExportedDetector):
-    """A detector in an ONNX file."""
+    """A detector in an ONNX ``file``."""
 
-    def __init__(
-        self,
-        file: OnnxFile,
-        names: Sequence[str],
-        preprocess: Preprocess,
-        decoder: Decoder,
-        *,
-        closed: bool = False,
-        **about: Any,
-    ) -> None:
-        super().__init__(names, preprocess, decoder, **about)
+    def __init__(self, file: OnnxFile, *parts: Any, closed: bool = False, **about: Any) -> None:
+        super().__init__(file, *parts, **about)
         self.file = file
         self._closed, self._opened = closed, None
 
@@ -47,10 +34,6 @@ class OnnxDetector(ExportedDetector):
         if self._opened is None:
             self._opened = _open(self)
         return self._opened
-
-    def infer(self, tensor: Array) -> list[Array]:
-        """The graph's outputs for a prepared batch."""
-        return self.file.run(tensor, self.preprocess.width, self.preprocess.height, self.spec)
 
 
 def load_onnx(spec: Spec) -> object:
@@ -73,9 +56,14 @@ def look_into(spec: Spec) -> Look:
     return look_at(_file(spec), spec)
 
 
+def described(spec: Spec) -> dict[str, Any]:
+    """What ``look_into`` finds, as the document of ``misdetect detectors FILE``."""
+    return look_into(spec).document(spec)
+
+
 def _file(spec: Spec) -> OnnxFile:
     device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
-    return OnnxFile.open(Path(spec.target), spec, device=device, threads=positive(spec, "threads", 1))
+    return OnnxFile.open(spec, device=device, threads=positive(spec, "threads", 1))
 
 
 def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
@@ -84,46 +72,15 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
         decoder_kind(stated, spec)  # complain of a decoder that is none before the file is opened
     file = _file(spec)
     shapes = _complete(spec, file)
-    kind, source = decoder_kind(spec.take("decoder", ""), spec)
     spec.take("names", "")
     names = names_of(file, spec)
     if names is None:
         raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
-    preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
     file_layout(file, spec)  # complain of an input that is no image
-    preprocess = preprocess_of(spec, preset, file.shape, file.image.dtype, file.metadata.size)
-    refuse_between_strides(spec, file, preprocess.width, preprocess.height)
-    limits = limits_of(spec, kind.nms)
-    outputs = tuple(entry.name for entry in file.outputs)
-    frame = Frame(
-        preprocess.width,
-        preprocess.height,
-        len(names),
-        limits["score"],
-        outputs,
-        spec.text,
-        limits["multilabel"],
-        shapes,
-    )
-    decoder = kind.build(frame, spec)
-    batch = batch_size_of(spec, file.shape[0])
-    spec.finish()
-    own = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
-    settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | own
-    settings["preprocess"] = preprocess.settings()
-    detector = OnnxDetector(
-        file,
-        names,
-        preprocess,
-        decoder,
-        spec=spec.text,
-        fingerprint=digest(*file.hashes(), source, names, sorted(settings.items(), key=lambda item: item[0])),
-        settings=settings,
-        batch_size=batch,
-        fixed_batch=file.shape[0] is not None,
-        closed=closed,
-    )
-    detector.try_out(preprocess.width, preprocess.height)
+    make = partial(OnnxDetector, closed=closed)
+    detector = assemble(make, spec, file, names, hashes=file.hashes(), exported=file.metadata.size, shapes=shapes)
+    refuse_between_strides(spec, file, detector.preprocess.width, detector.preprocess.height)
+    detector.try_out()
     return detector
 
 
@@ -143,11 +100,8 @@ def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
         if not stated:
             raise
         return ()
-    if not stated and look.guessed:
-        unknown = ", ".join(dict.fromkeys(finding.option.replace("_", "-") for finding in look.guessed))
-        raise BadSpec(
-            f"{spec.text!r}: nothing in the file states {unknown}; where that is as usual, the spec is "
-            f"{look.spec(spec)!r} (misdetect detectors {spec.target} says what was seen and what is guessed)."
-        )
+    if not stated:
+        more = f" (misdetect detectors {spec.target} says what was seen and what is guessed)"
+        refuse_guesses(spec, look.findings, more)
     add_sure(spec, look.findings, look.decoder)
     return look.shapes

@@ -5,19 +5,19 @@ The file is untrusted: no custom operators are loaded, tensors beside it only fr
 
 import mmap
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+import onnxruntime
 
+from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
-from misdetect.detectors.wiring import file_hash, first_line, kind_of_file
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed
 
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
 _NUMBERS = DTYPES | {
@@ -58,23 +58,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A graph of one ``image`` and what it says of itself; ``companions`` are the inputs beside it."""
+    """A graph of one ``image`` and what it says of itself; ``companions`` are the inputs beside it, ``results`` its
+    outputs. It is a ``Network`` of ``exported``."""
 
     path: Path
     session: Any
     image: Entry
     companions: tuple[Entry, ...]
-    outputs: tuple[Entry, ...]
+    results: tuple[Entry, ...]
     metadata: Metadata
+    spec: str
+    runtime = "ONNX Runtime"
+    classes = None
 
     @classmethod
-    def open(cls, path: Path, spec: Spec, *, device: str = "cpu", threads: int = 1) -> "OnnxFile":
-        """The graph in ``path``; a sentence where there is none, or one that does not look at an image."""
-        if not path.is_file():
-            raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    def open(cls, spec: Spec, *, device: str = "cpu", threads: int = 1) -> "OnnxFile":
+        """The graph that ``spec`` names; a sentence where there is none, or one that does not look at an image."""
+        path = file_of(spec)
         session = _session(path, spec, device, threads)
         inputs = [_entry(each) for each in session.get_inputs()]
-        outputs = tuple(_entry(each) for each in session.get_outputs())
+        results = tuple(_entry(each) for each in session.get_outputs())
         metadata = Metadata.of(session.get_modelmeta().custom_metadata_map, spec.text)
         companions = tuple(each for each in inputs if _is_companion(each))
         images = [each for each in inputs if each not in companions]
@@ -85,7 +88,7 @@ class OnnxFile:
             )
         if not images:
             raise BadSpec(f"{spec.text!r}: the graph has no input for an image.")
-        return cls(path, session, images[0], companions, outputs, metadata)
+        return cls(path, session, images[0], companions, results, metadata, spec.text)
 
     @property
     def batched(self) -> bool:
@@ -97,17 +100,28 @@ class OnnxFile:
         """The image's shape with a batch axis."""
         return self.image.shape if self.batched else (1, *self.image.shape)
 
-    def run(self, tensor: Array, width: int, height: int, spec: str) -> list[Array]:
-        """The outputs for a batch of images that fill ``width`` × ``height`` pixels."""
+    @property
+    def dtype(self) -> str:
+        """The type in which the graph wants pixels."""
+        return self.image.dtype
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of its outputs."""
+        return tuple(entry.name for entry in self.results)
+
+    def run(self, tensor: Array) -> list[Array]:
+        """The outputs for a batch of images, which fill the network's input."""
+        height, width = tensor.shape[1:3] if tensor.shape[3] == 3 else tensor.shape[2:]
         feed = {self.image.name: tensor if self.batched else tensor[0]}
         for entry in self.companions:
             feed[entry.name] = _companion(entry, len(tensor), width, height)
         try:
             outputs = self.session.run(None, feed)
         except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
-            raise DetectorFailed(f"{spec!r}: ONNX Runtime failed: {first_line(error)}") from error
+            raise DetectorFailed(f"{self.spec!r}: ONNX Runtime failed: {first_line(error)}") from error
         if not all(isinstance(output, np.ndarray) for output in outputs):
-            raise DetectorFailed(f"{spec!r}: the graph returns sequences or maps; only tensors can be decoded.")
+            raise DetectorFailed(f"{self.spec!r}: the graph returns sequences or maps; only tensors can be decoded.")
         return list(outputs)
 
     def hashes(self) -> list[str]:
@@ -147,10 +161,6 @@ def _companion(entry: Entry, count: int, width: int, height: int) -> Array:
 
 
 def _session(path: Path, spec: Spec, device: str, threads: int) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra.named("onnx:", "onnx") from error
     if PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise BadSpec(
             f"{spec.text!r}: device={device} needs an ONNX Runtime built for it (pip install onnxruntime-gpu)."
@@ -197,8 +207,3 @@ def _unreadable(path: Path, spec: Spec, error: Exception) -> str:
         found = f"its {size} bytes are not one, or not all of it ({kind_of_file(path)})"
         return f"{spec.target} cannot be loaded as an ONNX graph: {found}."
     return f"{spec.target} cannot be loaded as an ONNX graph: {text}"
-
-
-def shapes_of(outputs: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
-    """The shapes of ``outputs`` as those of one image: the first axis is 1 where it is the batch's."""
-    return tuple((1, *output.shape[1:]) if output.ndim > 1 else output.shape for output in outputs)

@@ -6,15 +6,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from misdetect.detectors.names import read_names
 from misdetect.detectors.onnx.advice import advise
-from misdetect.detectors.onnx.file import DTYPES, OnnxFile, shapes_of
+from misdetect.detectors.onnx.file import DTYPES, OnnxFile
 from misdetect.detectors.onnx.seen import Finding, Reading, Seen
-from misdetect.detectors.outputs import Array, plain_name
+from misdetect.detectors.outputs import Array, plain_name, shapes_of
 from misdetect.detectors.preprocess import Layout
-from misdetect.detectors.wiring import layout_of, needs_preset, sides_of
+from misdetect.detectors.probe import completed, noise
+from misdetect.detectors.wiring import layout_of, needs_preset, sides_of, size_stated
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed
 
@@ -41,8 +40,7 @@ class Look:
 
     def spec(self, given: Spec) -> str:
         """``given`` with all that was found and need be said."""
-        said = [f for f in self.findings if not f.implied and f.option not in given.options]
-        return ",".join([given.text, *(f"{f.option.replace('_', '-')}={f.value}" for f in said)])
+        return completed(given, self.findings)
 
     def document(self, given: Spec) -> dict[str, Any]:
         """For ``--json``."""
@@ -51,7 +49,7 @@ class Look:
             "spec": self.spec(given),
             "sure": not self.guessed,
             "inputs": [str(entry) for entry in (self.file.image, *self.file.companions)],
-            "outputs": [str(entry) for entry in self.file.outputs],
+            "outputs": [str(entry) for entry in self.file.results],
             "classes": self.classes,
             "findings": [finding._asdict() for finding in self.findings],
         }
@@ -68,7 +66,7 @@ def look_at(file: OnnxFile, given: Spec) -> Look:
     outputs, single = _probe(file, given, layout, size)
     names = names_of(file, given)
     seen = Seen(
-        tuple(entry.name for entry in file.outputs),
+        file.outputs,
         tuple(outputs),
         *size,
         None if names is None else len(names),
@@ -120,9 +118,8 @@ def _size(file: OnnxFile, given: Spec, layout: Layout) -> tuple[tuple[int, int],
     width, height = sides_of(file.shape, layout)
     if width and height:
         return (width, height), []
-    stated = given.options.get("size", "").lower().split("x")
-    if all(part.isdecimal() and 0 < int(part) < 1 << 15 for part in stated):
-        return (width or int(stated[0]), height or int(stated[-1])), []
+    if stated := size_stated(given):
+        return (width or stated[0], height or stated[1]), []
     if file.metadata.size is not None:
         own = (width or file.metadata.size[0], height or file.metadata.size[1])
         why = "the metadata says so (imgsz)"
@@ -138,14 +135,10 @@ def _probe(file: OnnxFile, given: Spec, layout: Layout, size: tuple[int, int]) -
     fixed = file.shape[0]
     asked = given.options.get("batch", "")
     counts = [fixed] if fixed else [int(asked)] if asked in ("1", "2") else [2, 1]
-    random = np.random.default_rng(0)
     width, height = size
     for count in counts:
-        shape = (count, 3, height, width) if layout == "nchw" else (count, height, width, 3)
-        noise = random.integers(0, 256, shape, dtype=np.uint8)
-        tensor = noise if file.image.dtype == "uint8" else (noise / 255).astype(file.image.dtype)
         try:
-            return file.run(tensor, width, height, given.text), not fixed and count == 1 and not asked
+            return file.run(noise(count, *size, layout, file.dtype)), not fixed and count == 1 and not asked
         except DetectorFailed as error:
             if count == counts[-1]:
                 free = None in sides_of(file.shape, layout)

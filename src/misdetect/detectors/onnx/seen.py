@@ -3,7 +3,7 @@
 Functions of arrays and shapes; ``advice`` concludes from them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,16 +11,7 @@ import numpy as np
 
 from misdetect.detectors.onnx.heads import STRIDES, cells_of
 from misdetect.detectors.onnx.metadata import Metadata
-from misdetect.detectors.outputs import SHARES, Array, plain_name
-
-NAMED: dict[str, tuple[str, ...]] = {
-    "boxes": ("boxes", "det_boxes", "detection_boxes", "nmsed_boxes", "bboxes", "bbox", "dets"),
-    "labels": ("labels", "classes", "det_classes", "detection_classes", "nmsed_classes", "class_ids", "pred_labels"),
-    "scores": ("scores", "det_scores", "detection_scores", "nmsed_scores", "confs", "confidences"),
-    "count": ("num", "num_dets", "num_detections", "num_detection", "detections_count"),
-}
-"""How exporters call outputs of graphs that suppress by themselves."""
-
+from misdetect.detectors.outputs import SHARES, SYNONYMS, Array, plain_name
 
 _SETS = (STRIDES[1:4], STRIDES[1:5], STRIDES[0:4], STRIDES[2:4])
 """The usual strides of a network's levels."""
@@ -89,7 +80,7 @@ def pair_of(seen: Seen) -> tuple[int, int] | None:
     """A box output [B, N, 4] (or [B, N, 1, 4]) and one of N candidates' scores."""
     shaped = [i for i, output in enumerate(seen.outputs) if _is_boxes(output)]
     if len(shaped) > 1:  # as many classes as a box has numbers
-        shaped = [i for i in shaped if plain_name(seen.names[i]) in (*NAMED["boxes"], "pred_boxes")]
+        shaped = [i for i in shaped if plain_name(seen.names[i]) in SYNONYMS["boxes"]]
     if len(shaped) != 1:
         return None
     boxes = shaped[0]
@@ -181,7 +172,12 @@ def is_decoded(boxes: Array, seen: Seen) -> bool:
     return True
 
 
-def roles_text(seen: Seen, roles: dict[str, int]) -> str:
-    """The option ``outputs=`` that says which output is what."""
+def roles_found(
+    seen: Seen, roles: Mapping[str, int], known: Mapping[str, Sequence[str]] | None = None, why: str = "by their shapes"
+) -> list[Finding]:
+    """The option ``outputs=`` that says which output is what; nothing where their names, ``known`` by role, say it."""
+    if known and all(plain_name(seen.names[i]) in known[role] for role, i in roles.items()):
+        return []
     by_index = {i: role for role, i in roles.items()}
-    return ",".join(by_index.get(i, "-") for i in range(max(by_index) + 1))
+    text = ",".join(by_index.get(i, "-") for i in range(max(by_index) + 1))
+    return [Finding("outputs", text, True, why)]

@@ -5,25 +5,24 @@ box, their units, where labels start. All of it is an option; ``advice`` finds m
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from misdetect.detectors.outputs import Array, Frame, Readout, output_roles, refuse_nan, refuse_shares
-from misdetect.nouns.boxes import Floats, cxcywh_to_xyxy, xywh_to_xyxy
+from misdetect.detectors.outputs import (
+    CORNERS,
+    Array,
+    Frame,
+    Readout,
+    box_scale,
+    output_roles,
+    refuse_nan,
+    refuse_shares,
+)
 from misdetect.said.errors import BadSpec, DetectorFailed
 
 TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
 """The columns of a table where nobody states them, by their number."""
 _COLUMNS = ("batch", "x0", "y0", "x1", "y1", "score", "class", "-")
-
-
-def corners_of(boxes: Floats, form: str) -> Floats:
-    """``boxes`` ``[N, 4]`` as x0, y0, x1, y1 from ``form``: xyxy, yxyx, xywh or cxcywh."""
-    if form == "yxyx":
-        return boxes[:, [1, 0, 3, 2]]
-    convert = {"xywh": xywh_to_xyxy, "cxcywh": cxcywh_to_xyxy}.get(form)
-    return boxes if convert is None else convert(boxes)
 
 
 class GraphWithNms:
@@ -40,8 +39,7 @@ class GraphWithNms:
         self, frame: Frame, columns: str, stated: str, boxes: str = "xyxy", units: str = "", labels_from: int = 0
     ) -> None:
         self.frame, self.columns, self.format, self.labels_from = frame, columns, boxes, labels_from
-        self.stated = bool(units)
-        self.size: Any = np.array([frame.width, frame.height] * 2, np.float32) if units == "shares" else np.float32(1)
+        self.stated, self.size = bool(units), box_scale(frame, units)
         self.roles: dict[str, int] = {}
         if len(frame.outputs) > 1:
             self.roles = _roles(frame, stated)
@@ -97,7 +95,7 @@ class GraphWithNms:
             )
         if not self.stated:
             refuse_shares(self.frame, boxes)
-        return Readout(corners_of(boxes, self.format) * self.size, np.clip(scores, 0, 1), whole)
+        return Readout(CORNERS[self.format](boxes) * self.size, np.clip(scores, 0, 1), whole)
 
     def _read(self, outputs: Sequence[Array]) -> tuple[Array, Array, Array]:
         if "indices" in self.roles:

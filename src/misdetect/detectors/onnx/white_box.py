@@ -20,15 +20,13 @@ from misdetect.detectors.onnx.heads import Heads
 from misdetect.detectors.onnx.opset import KNOWN, CannotLower, lower
 from misdetect.detectors.preprocess_torch import to_canvas
 from misdetect.detectors.selection import Dense, Selection
-from misdetect.detectors.torch_detector import TorchDetector, as_array
+from misdetect.detectors.torch_detector import TorchModule, as_array
 from misdetect.detectors.yolox.detector import objects_in
 from misdetect.detectors.yolox.loss import Answers, Objects, SimOTA, assign, losses_of, near_centre, paired_iou
 from misdetect.detectors.yolox.net import Cells, Raw
-from misdetect.nouns.boxes import Floats
 from misdetect.nouns.candidates import Candidates
-from misdetect.nouns.detections import Detections, Truth
-from misdetect.nouns.picture import Pixels, digest
-from misdetect.nouns.protocols import Loss
+from misdetect.nouns.detections import Truth
+from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, LevelTooLow, MissingExtra
 
@@ -65,69 +63,30 @@ class Reader(NamedTuple):
     multilabel: bool = False
 
 
-class DifferentiableOnnx:
+class DifferentiableOnnx(TorchModule):
     """An ONNX detector that can be traced and differentiated; ``module`` is the converted graph.
 
     ``detect`` runs the converted graph too, so that it is the selection from ``trace``.
     """
 
-    def __init__(self, inner: "_Converted", fingerprint: str) -> None:
-        self._inner = inner
-        self.names, self.spec, self.settings = inner.names, inner.spec, inner.settings
-        self.batch_size, self.module = inner.batch_size, inner.module
-        self.fingerprint = fingerprint
+    fingerprint = ""  # that of the file, and not of the converted weights
+
+    def __init__(
+        self,
+        module: nn.Module,
+        source: OnnxDetector,
+        reader: Reader,
+        how: Selection,
+        device: torch.device,
+        fingerprint: str,
+    ) -> None:
+        settings = {**source.settings, "level": "differentiable"}
+        self._device, self.fingerprint = device, fingerprint
+        super().__init__(module, source.names, spec=source.spec, settings=settings, batch_size=source.batch_size)
+        self.convention, self.reader, self.how = source.preprocess, reader, how
 
     def __repr__(self) -> str:
         return f"DifferentiableOnnx({self.spec!r})"
-
-    def detect(self, images: Sequence[Pixels]) -> list[Detections]:
-        """One ``Detections`` per image, see ``protocols.Detector``."""
-        return self._inner.detect(images)
-
-    def trace(self, images: Sequence[Pixels]) -> list[Candidates]:
-        """One ``Candidates`` per image, see ``protocols.Traced``."""
-        return self._inner.trace(images)
-
-    def gradient(self, images: Sequence[Floats], truths: Sequence[Truth], loss: Loss) -> tuple[Floats, list[Floats]]:
-        """Loss values ``[N]`` and pixel gradients, see ``protocols.Differentiable``."""
-        return self._inner.gradient(images, truths, loss)
-
-
-def load_differentiable(detector: OnnxDetector) -> DifferentiableOnnx:
-    """The white box of ``detector``: same file, decoder, thresholds and preprocessing, in torch.
-
-    Raises ``LevelTooLow`` where the graph cannot be converted, its decoder does not show every candidate, or the
-    converted graph does not agree with ONNX Runtime.
-    """
-    spec = Spec.parse(detector.spec)
-    device = _device(spec.take("device", "cpu"))
-    reader = _reader(detector, device)
-    module = _convert(Path(spec.target), detector.spec).to(device)
-    _check_parity(module, detector, device)
-    limits = detector.settings
-    how = Selection(
-        limits["score"], limits["nms"], limits["max"], limits["agnostic"], limits["multilabel"] or reader.multilabel
-    )
-    where = [] if device.type == "cpu" else [device.type]
-    fingerprint = digest(detector.fingerprint, "onnx2torch", *where)
-    return DifferentiableOnnx(_Converted(module, detector, reader, how, device), fingerprint)
-
-
-def _device(wanted: str) -> torch.device:
-    """The device of ``device=``, which ONNX Runtime has; the CPU where this torch is not built for it."""
-    return torch.device(wanted if torch.cuda.is_available() else "cpu")
-
-
-class _Converted(TorchDetector):
-    """The machinery of ``TorchDetector`` around a converted graph; not shown, since it would look trainable."""
-
-    def __init__(
-        self, module: nn.Module, source: OnnxDetector, reader: Reader, how: Selection, device: torch.device
-    ) -> None:
-        settings = {**source.settings, "level": "differentiable"}
-        self._device = device
-        super().__init__(module, source.names, spec=source.spec, settings=settings, batch_size=source.batch_size)
-        self.convention, self.reader, self.how = source.preprocess, reader, how
 
     @property
     def device(self) -> torch.device:
@@ -141,9 +100,6 @@ class _Converted(TorchDetector):
     def _decoded(self, images: list[Tensor]) -> tuple[Decoded, Any]:
         x, where = to_canvas(torch.stack(images), self.convention)
         return self.reader.read(_outputs(self.module(x))), where
-
-    def _detect(self, images: list[Tensor]) -> list[Detections]:
-        return [candidates.select() for candidates in self._trace(images)]
 
     def _trace(self, images: list[Tensor]) -> list[Candidates]:
         found, where = self._decoded(images)
@@ -190,8 +146,30 @@ class _Converted(TorchDetector):
         closest = paired_iou(boxes[None], objects.boxes[:, None]).argmax(1, keepdim=True)
         return near | (~near.any(1, keepdim=True) & torch.zeros_like(near).scatter(1, closest, True))
 
-    def _training_losses(self, images: list[Tensor], truths: Sequence[Truth]) -> dict[str, Tensor]:
-        raise LevelTooLow(f"{self.spec} is an exported graph and cannot be trained: train the model it came from.")
+
+def load_differentiable(detector: OnnxDetector) -> DifferentiableOnnx:
+    """The white box of ``detector``: same file, decoder, thresholds and preprocessing, in torch.
+
+    Raises ``LevelTooLow`` where the graph cannot be converted, its decoder does not show every candidate, or the
+    converted graph does not agree with ONNX Runtime.
+    """
+    spec = Spec.parse(detector.spec)
+    device = _device(spec.take("device", "cpu"))
+    reader = _reader(detector, device)
+    module = _convert(Path(spec.target), detector.spec).to(device)
+    _check_parity(module, detector, device)
+    limits = detector.settings
+    how = Selection(
+        limits["score"], limits["nms"], limits["max"], limits["agnostic"], limits["multilabel"] or reader.multilabel
+    )
+    where = [] if device.type == "cpu" else [device.type]
+    fingerprint = digest(detector.fingerprint, "onnx2torch", *where)
+    return DifferentiableOnnx(module, detector, reader, how, device, fingerprint)
+
+
+def _device(wanted: str) -> torch.device:
+    """The device of ``device=``, which ONNX Runtime has; the CPU where this torch is not built for it."""
+    return torch.device(wanted if torch.cuda.is_available() else "cpu")
 
 
 def _reader(detector: OnnxDetector, device: torch.device) -> Reader:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from misdetect.detectors.torch_detector import TorchDetector
+from misdetect.detectors.torch_detector import TorchDetector, learnable
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.said.errors import BadSpec, LevelTooLow
 
@@ -89,8 +89,7 @@ class TorchvisionDetector(TorchDetector):
         """``truths`` as torchvision's targets; crowds and boxes without area are no objects to learn from."""
         targets = []
         for truth in truths:
-            assert truth.crowd is not None
-            real = truth[~truth.crowd & (truth.boxes[:, 2:] > truth.boxes[:, :2]).all(axis=1)]
+            real = learnable(truth)
             target = {
                 "boxes": torch.tensor(real.boxes, dtype=self.dtype, device=self.device).reshape(-1, 4),
                 "labels": torch.tensor(real.labels, device=self.device) + self.first_label,

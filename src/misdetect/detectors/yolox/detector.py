@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from misdetect.detectors.names import COCO, read_names
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess
-from misdetect.detectors.preprocess_torch import to_canvas
+from misdetect.detectors.preprocess_torch import canvas_of
 from misdetect.detectors.selection import Dense, Selection
-from misdetect.detectors.torch_detector import TorchDetector, as_array
+from misdetect.detectors.torch_detector import TorchDetector, as_array, learnable
 from misdetect.detectors.weights import fit_weights, read_weights
 from misdetect.detectors.where import Where
+from misdetect.detectors.wiring import share
 from misdetect.detectors.yolox.loss import Answers, Losses, Objects, SimOTA, l1_of, losses_of, simota
 from misdetect.detectors.yolox.net import VARIANTS, YOLOX, Cells, Raw, Shape
 from misdetect.nouns.candidates import Candidates
-from misdetect.nouns.detections import Detections, Truth
+from misdetect.nouns.detections import Truth
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadArray, BadSpec, BadWeights
 
@@ -69,11 +69,8 @@ class YoloxDetector(TorchDetector):
         self.rule = rule or SimOTA()
         self.l1 = l1
 
-    def _detect(self, images: list[Tensor]) -> list[Detections]:
-        return [candidates.select() for candidates in self._trace(images)]
-
     def _trace(self, images: list[Tensor]) -> list[Candidates]:
-        x, places = self._canvas(images)
+        x, places = canvas_of(images, self.convention)
         raw, cells = self.module(x), self.module.cells(x)
         boxes, class_scores, objectness = raw.boxes(cells), raw.classes.sigmoid(), raw.objectness.sigmoid()
         scores = class_scores * objectness[..., None]
@@ -101,29 +98,19 @@ class YoloxDetector(TorchDetector):
     def _losses(
         self, images: list[Tensor], truths: Sequence[Truth], *, iou_targets: bool
     ) -> tuple[Raw, Cells, Answers, Losses]:
-        x, places = self._canvas(images)
+        x, places = canvas_of(images, self.convention)
         objects = [objects_in(truth, where, x) for truth, where in zip(truths, places, strict=True)]
         raw, cells = self.module(x), self.module.cells(x)
         boxes = raw.boxes(cells)
         answers = simota(raw, boxes, cells, objects, self.rule)
         return raw, cells, answers, losses_of(raw.classes, raw.objectness, boxes, answers, iou_targets=iou_targets)
 
-    def _canvas(self, images: list[Tensor]) -> tuple[Tensor, list[Placement]]:
-        """The network's input for ``images`` (of any sizes), and where each lies on it."""
-        if len({image.shape for image in images}) == 1:
-            x, where = to_canvas(torch.stack(images), self.convention)
-            places = [where] * len(images)
-        else:
-            parts = [to_canvas(image[None], self.convention) for image in images]
-            x, places = torch.cat([part for part, _ in parts]), [where for _, where in parts]
-        return x.contiguous(memory_format=torch.channels_last), places
-
 
 def objects_in(truth: Truth, where: Placement, like: Tensor) -> Objects:
     """``truth`` in pixels of the network's input; crowds and boxes without area are no objects to learn."""
-    keep = ~np.asarray(truth.crowd) & (truth.boxes[:, 2:] > truth.boxes[:, :2]).all(axis=1)
-    boxes = torch.from_numpy(where.to_network(truth.boxes[keep])).to(like)
-    return Objects(boxes, torch.from_numpy(truth.labels[keep]).to(like.device))
+    real = learnable(truth)
+    boxes = torch.from_numpy(where.to_network(real.boxes)).to(like)
+    return Objects(boxes, torch.tensor(real.labels, device=like.device))
 
 
 def load_yolox(spec: Spec) -> YoloxDetector:
@@ -144,13 +131,12 @@ def load_yolox(spec: Spec) -> YoloxDetector:
     names = read_names(named, spec.text)
     if len(names) != classes:
         raise BadSpec(f"{spec.text!r}: names={named} has {len(names)} names, the checkpoint has {classes} classes.")
-    score, nms_above, cap = spec.take("score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
+    score, nms_above, cap = share(spec, "score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
     targets = spec.take("targets", "hard", choices=("hard", "iou"))
     where = Where.take(spec)
     spec.finish()
-    for name, value, fits in (("score", score, 0 <= score <= 1), ("nms", nms_above, nms_above >= 0)):
-        if not fits:
-            raise BadSpec(f"{spec.text!r}: {name}={value:g} should be between 0 and 1.")
+    if nms_above < 0:
+        raise BadSpec(f"{spec.text!r}: nms={nms_above:g} should be between 0 and 1.")
     if cap < 1:
         raise BadSpec(f"{spec.text!r}: max= should be at least 1.")
     module = YOLOX(classes, shape)

@@ -17,6 +17,3 @@ def show(console: Console, document: Document) -> None:
         told += f" -> {document['out']} ({engine['queries']} asked, {engine['cached']} from cache, "
         told += f"{timing['seconds']:.1f} s)"
     console.print(Text(told))
-    if document.get("unknown_class"):
-        without = document["unknown_class"]
-        console.print(Text(f"{without} detections of classes that the data does not have were left out."))

@@ -125,10 +125,12 @@ def rebuild(run: Run, data: Dataset) -> DetectStudy:
     return DetectStudy(Opened(data), names_in(run.about["identity"]["detector"]))
 
 
-def results(run: Run, data: Dataset, path: Path) -> Document:
+def results(run: Run, data: Dataset, path: Path) -> tuple[Document, list[str]]:
     """Write the COCO results of ``run`` to ``path``; how many detections they hold, and how many are of classes that
     the data does not have."""
     records = coco_results(run, data)
     write_results(path, records)
     every = int(run.query("SELECT count(*) AS n FROM rows")["n"][0].as_py())
-    return {"detections": len(records), "unknown_class": every - len(records)}
+    without = every - len(records)
+    notes = [f"{without} detections of classes that the data does not have were left out."] if without else []
+    return {"detections": len(records), "unknown_class": without}, notes

@@ -14,6 +14,7 @@ import pyarrow.compute
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.detectors.catalogue import is_stored
 from misdetect.detectors.predictions import detection_columns
 from misdetect.engine import start_run
 from misdetect.engine.backend import Asking
@@ -104,7 +105,7 @@ def run_score(study: ScoreStudy, out: Path) -> Run:
 def rebuild(run: Run, data: Dataset) -> ScoreStudy:
     """The study of ``run`` again; its predictions are read again, and must be what they were."""
     known = run.about["identity"]["detector"]
-    if not str(known["spec"]).startswith("predictions:"):
+    if not is_stored(known["spec"]):
         raise BadData(f"{run.address} scored a run of detect, which cannot be found again from its own directory.")
     found = Predictions.of(known["spec"], data)
     if found.fingerprint != known["fingerprint"]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
 from misdetect.metrics.bootstrap import interval
@@ -262,7 +263,7 @@ def _notes(found: Document, run: Run) -> list[str]:
     if not found["present"]:
         notes.append("No part is present here: F_vv is not defined.")
     if not run.settings["context"]:
-        stored = str(run.about["identity"]["detector"]["spec"]).startswith("predictions:")
+        stored = is_stored(run.about["identity"]["detector"]["spec"])
         why = "stored predictions cannot be asked about edits" if stored else "--no-context"
         notes.append(f"What hallucinations hang on was not looked for: {why}.")
     return notes

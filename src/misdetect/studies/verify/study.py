@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
@@ -84,7 +85,7 @@ def stored(spec: str, data: Dataset, settings: VerifySettings) -> tuple[Predicti
 def rebuild(run: Run, data: Dataset) -> VerifyStudy:
     """The study of ``run`` again; stored predictions are read again, and must be what they were."""
     known, how = run.about["identity"]["detector"], VerifySettings.of(run.settings)
-    if not str(known["spec"]).startswith("predictions:"):
+    if not is_stored(known["spec"]):
         return VerifyStudy(Opened(data), known["names"], how)
     stored = Predictions.of(known["spec"], data)
     if stored.fingerprint != known["fingerprint"]:

@@ -4,14 +4,12 @@ that share no photo."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from misdetect.data import load_data
+from misdetect.data import drawn, load_data
 from misdetect.data.dataset import Dataset
 from misdetect.nouns.labels import Joined
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadData
 
-_DRAWN = ("rooms", "bikes")
-"""Data with splits of its own."""
 _TENTH, _FEWEST = 10, 4
 
 
@@ -38,8 +36,8 @@ def divided(data: str | Dataset, names: Sequence[str], held_out: str | None = No
     if not any(len(sample.truth) for sample in whole):
         raise BadData(f"{whole.spec} has no annotations, so there is nothing to learn.")
     Joined.of(names, whole.names, "the detector", whole.spec)
-    if isinstance(data, str) and (drawn := _own_splits(data)) is not None:
-        held_out, test = held_out or drawn[0], test or drawn[1]
+    if isinstance(data, str) and (own := _own_splits(data)) is not None:
+        held_out, test = held_out or own[0], test or own[1]
     missing, size = (held_out is None) + (test is None), len(whole) // _TENTH
     if missing and size < _FEWEST:
         raise BadData(
@@ -54,7 +52,7 @@ def divided(data: str | Dataset, names: Sequence[str], held_out: str | None = No
 def _own_splits(text: str) -> tuple[str, str] | None:
     """val and test of drawn data, where ``text`` is its train."""
     spec = Spec.parse(text)
-    if spec.scheme not in _DRAWN or spec.target != "train":
+    if spec.target != "train" or not drawn(text):
         return None
     kept = {name: value for name, value in spec.options.items() if name in ("size", "seed")}
     options = "".join(f",{name}={value}" for name, value in kept.items())

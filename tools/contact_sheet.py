@@ -1,22 +1,18 @@
 """A contact sheet: several images of a procedural data set on one page, the lower half with their annotations.
 
-``python -m misdetect.data.contact_sheet rooms:val --out docs/images/rooms.png`` draws the sheets in the documentation;
-it is how a change of the drawing is looked at before it is believed.
+``python tools/contact_sheet.py rooms:val --out docs/images/rooms.png`` draws the sheets in the documentation; it is how
+a change of the drawing is looked at before it is believed.
 """
 
-from pathlib import Path
-from typing import Annotated
+import argparse
 
 import cv2
 import numpy as np
-import typer
 
-from misdetect.data.bikes import load_bikes
+from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.rooms import load_rooms
 from misdetect.nouns.picture import Pixels
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec
 
 _COLOURS = (
     (230, 60, 60),
@@ -58,22 +54,18 @@ def contact_sheet(data: Dataset, count: int = 12, columns: int = 4) -> Pixels:
     return np.concatenate([np.concatenate(tiles[i : i + columns], axis=1) for i in range(0, len(tiles), columns)])
 
 
-def main(
-    data: Annotated[str, typer.Argument(help="rooms:SPLIT or bikes:SPLIT, with options")],
-    out: Annotated[Path, typer.Option(help="PNG to write")],
-    count: Annotated[int, typer.Option(help="images")] = 12,
-    columns: Annotated[int, typer.Option(help="images per row")] = 4,
-    size: Annotated[int, typer.Option(help="pixels of each image")] = 400,
-) -> None:
-    """Draw a contact sheet of a procedural data set."""
-    spec = Spec.parse(data)
-    spec.options["size"] = str(2 * size)
-    loaders = {"rooms": load_rooms, "bikes": load_bikes}
-    if spec.scheme not in loaders:
-        raise BadSpec(f"Expected rooms:SPLIT or bikes:SPLIT. Got {data!r}.")
-    sheet = contact_sheet(loaders[spec.scheme](spec), count, columns)
-    cv2.imwrite(str(out), cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 9])
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw a contact sheet of a procedural data set.")
+    parser.add_argument("data", help="rooms:SPLIT or bikes:SPLIT, with options")
+    parser.add_argument("--out", required=True, help="PNG to write")
+    parser.add_argument("--count", type=int, default=12, help="images")
+    parser.add_argument("--columns", type=int, default=4, help="images per row")
+    parser.add_argument("--size", type=int, default=400, help="pixels of each image")
+    asked = parser.parse_args()
+    data = load_data(Spec.parse(asked.data).instead("size", 2 * asked.size))
+    sheet = contact_sheet(data, asked.count, asked.columns)
+    cv2.imwrite(asked.out, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 9])
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

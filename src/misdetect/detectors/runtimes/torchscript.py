@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
+from misdetect.detectors.files import file_hash, file_of, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.ultralytics import export_first, is_ultralytics
-from misdetect.detectors.wiring import file_hash, kind_of_file, last_line
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights
 
@@ -70,11 +70,9 @@ class TorchScriptNetwork:
         return [found[name].float().numpy() for name in self.outputs]
 
 
-def load_torchscript(spec: Spec) -> NetworkDetector:
+def load_torchscript(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
-    path = Path(spec.target)
-    if not path.is_file():
-        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    path = file_of(spec)
     about = _look(path, spec)
     if not spec.take("trust", False):
         raise BadSpec(

@@ -4,13 +4,16 @@ beside it), run by OpenVINO on the CPU. No extensions are loaded: the files are 
 from pathlib import Path
 from typing import Any
 
+import openvino
+
 from misdetect.data.untrusted import parse_yaml, read_bytes
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
+from misdetect.detectors.files import file_hash, kind_of_file, last_line
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
-from misdetect.detectors.wiring import file_hash, kind_of_file, last_line, positive
+from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights
 
 _DTYPES = {"f32": "float32", "f16": "float16", "u8": "uint8"}
 _HEAD = 512
@@ -45,7 +48,7 @@ class OpenVinoNetwork:
         return [output.data for output in self._request.output_tensors]
 
 
-def load_openvino(spec: Spec) -> NetworkDetector:
+def load_openvino(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     path = Path(spec.target)
     weights = path.with_suffix(".bin")
@@ -68,10 +71,6 @@ def load_openvino(spec: Spec) -> NetworkDetector:
 
 
 def _compile(path: Path, weights: Path, threads: int) -> Any:
-    try:
-        import openvino
-    except ImportError as error:
-        raise MissingExtra.named("openvino:", "openvino") from error
     core = openvino.Core()
     limits = LIMITS | {"INFERENCE_NUM_THREADS": threads}
     try:

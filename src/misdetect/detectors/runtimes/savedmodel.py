@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
+from misdetect.detectors.files import file_hash, first_line
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
-from misdetect.detectors.wiring import file_hash, first_line, positive
+from misdetect.detectors.wiring import positive
 from misdetect.kept.files import read_regular
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights
 
 _SIGNATURE = "serving_default"
 _GRAPH = "saved_model.pb"
@@ -62,7 +63,7 @@ class SavedModelNetwork:
         return [found[name].numpy() for name in self.outputs]
 
 
-def load_savedmodel(spec: Spec) -> NetworkDetector:
+def load_savedmodel(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
     folder = Path(spec.target)
     if not (folder / _GRAPH).is_file():
@@ -93,11 +94,8 @@ def _files(folder: Path) -> list[Path]:
 def _start(threads: int, spec: Spec) -> None:
     """Import TensorFlow, without its log lines, to compute with so many threads."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        with silent():
-            import tensorflow
-    except ImportError as error:
-        raise MissingExtra.named("savedmodel:", "tensorflow") from error
+    with silent():
+        import tensorflow
     tensorflow.get_logger().setLevel("ERROR")
     threading = tensorflow.config.threading
     try:

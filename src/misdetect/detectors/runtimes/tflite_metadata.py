@@ -4,14 +4,13 @@ image is to be given to it in the metadata inside (``TFLITE_METADATA``, metadata
 All of it is a stranger's: read within bounds, never written to disk, and what cannot be read is not there.
 """
 
-import ast
-import json
 import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from misdetect.detectors.names import literal
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.said.errors import BadSpec
 
@@ -30,7 +29,7 @@ def metadata_beside(path: Path, spec: str) -> Metadata:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise BadSpec(f"{spec!r}: the files inside the model cannot be read ({error}); give names=FILE.") from None
     for text in texts.values():
-        if text.lstrip().startswith("{") and (found := Metadata.of(_about(text), spec)).names is not None:
+        if text.lstrip().startswith("{") and (found := Metadata.of(as_texts(literal(text)), spec)).names is not None:
             return found
     lists = [name for name in texts if name.lower().endswith(".txt") and not texts[name].lstrip().startswith("{")]
     labels = [name for name in lists if "label" in name.lower()] or lists
@@ -45,17 +44,6 @@ def _text(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
 
 def _lines(text: str) -> Sequence[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _about(text: str) -> dict[str, str]:
-    """Metadata of Ultralytics, a JSON object or a Python literal, as texts by key."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            content = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return as_texts(content)
-    return {}
 
 
 _NAME = b"TFLITE_METADATA"

@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.schema_py_generated import Model
+from flatbuffers import flexbuffers
 
-from misdetect.detectors.exported import NetworkDetector, load_exported
+from misdetect.detectors.exported import ExportedDetector, load_exported
+from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
-from misdetect.detectors.tflite_metadata import convention_inside, metadata_beside
-from misdetect.detectors.wiring import file_hash, first_line, kind_of_file, positive
+from misdetect.detectors.runtimes.tflite_metadata import convention_inside, metadata_beside
+from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, BadWeights, MissingExtra
+from misdetect.said.errors import BadSpec, BadWeights
 
 _POST_PROCESS = b"TFLite_Detection_PostProcess"
 _ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
@@ -112,11 +116,9 @@ class Affine(NamedTuple):
         return result
 
 
-def load_tflite(spec: Spec) -> NetworkDetector:
+def load_tflite(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
-    path = Path(spec.target)
-    if not path.is_file():
-        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
+    path = file_of(spec)
     with path.open("rb") as file:
         if file.read(8)[4:] != _MARK:
             raise BadWeights(f"{path} is not a TensorFlow Lite file: {kind_of_file(path)}.")
@@ -161,10 +163,6 @@ def _take_stated(spec: Spec, stated: dict[str, str], suppresses: bool) -> None:
 
 def _open(path: Path, threads: int) -> Any:
     try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError as error:
-        raise MissingExtra.named("tflite:", "tflite") from error
-    try:
         with silent():  # LiteRT tells the world that it runs on the CPU
             interpreter = Interpreter(str(path), num_threads=threads)
             interpreter.allocate_tensors()
@@ -183,8 +181,6 @@ def _signature(interpreter: Any) -> dict[int, str]:
 
 def _suppression(model: Any) -> Suppression | None:
     """The ``TFLite_Detection_PostProcess`` of a ``model`` (the schema's); ``None`` where it has none."""
-    from flatbuffers import flexbuffers
-
     graph = model.Subgraphs(0)
     for operator in (graph.Operators(i) for i in range(graph.OperatorsLength())):
         if model.OperatorCodes(operator.OpcodeIndex()).CustomCode() == _POST_PROCESS:
@@ -196,6 +192,4 @@ def _suppression(model: Any) -> Suppression | None:
 
 def _read(path: Path) -> Any:
     """The schema's ``Model`` of a file that LiteRT has already checked."""
-    from ai_edge_litert.schema_py_generated import Model
-
     return Model.GetRootAs(path.read_bytes(), 0)

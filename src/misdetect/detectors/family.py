@@ -1,0 +1,57 @@
+"""What a detector family says of itself. A package declares a ``Family`` for each scheme of detector specs that it
+brings, and names it under the entry points ``misdetect.detectors``; importing a declaration imports no runtime."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from misdetect.nouns.spec import Spec
+
+CODE = "is code and would be run"
+SENT = "would be sent images, and the secrets that its spec names"
+DOWNLOADED = "would be downloaded"
+"""What a spec may ask for that nobody should do because a stranger's file says so."""
+TORCH = ("torch", "torchvision", "safetensors")
+"""What the extra ``torch`` brings."""
+
+
+def _nothing(spec: Spec) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A scheme of detector specs: ``what`` it is, the ``level`` that its detectors reach, an ``example``.
+
+    ``loader`` is ``module:function``, called with a ``Spec``. ``needs`` are importable modules, brought by the
+    ``extra`` of ``package``. ``reach`` tells what loading a spec would do beyond this machine's own files, as ``CODE``,
+    ``SENT`` and ``DOWNLOADED`` say it. ``look`` is ``module:function`` as well, for schemes whose files can be looked
+    into: called with a ``Spec``, it returns the document of ``misdetect detectors FILE``.
+
+    ``trained_later``: its target has weights itself; ``weights=FILE`` are those of a training that began with them.
+    ``stored``: it names answers that were given before, and cannot be asked about new images. Families are listed by
+    ``place``, those of one place by name.
+    """
+
+    what: str
+    level: str
+    example: str
+    loader: str
+    needs: tuple[str, ...] = ()
+    extra: str | None = None
+    package: str = "misdetect"
+    reach: Callable[[Spec], str | None] = _nothing
+    look: str | None = None
+    trained_later: bool = False
+    stored: bool = False
+    place: int = 1000
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The modules that are not installed."""
+        return tuple(module for module in self.needs if find_spec(module) is None)
+
+    @property
+    def install(self) -> str | None:
+        """The command that installs what is missing, or ``None``."""
+        return f"pip install '{self.package}[{self.extra}]'" if self.extra and self.missing else None
