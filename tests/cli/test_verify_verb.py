@@ -150,8 +150,10 @@ def test_predictions_of_other_images_are_refused(run, exported, tmp_path):
 
 
 def test_shown_for_people(run, tmp_path):
-    code, out, _ = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", "--out", tmp_path / "run")
+    few = ("--out", tmp_path / "run", "--pictures", 1)
+    code, out, _ = run("verify", "--detector", GLASS, "--data", "bikes:val,count=4", *few)
     assert code == 0
+    assert "Picture: " in out
     for words in ("Table 1", "localisation", "hallucinations hang on", "context", "Operating points"):
         assert words in out
     code, shown, _ = run("show", tmp_path / "run")

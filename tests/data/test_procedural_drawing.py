@@ -14,6 +14,7 @@ from misdetect.data.procedural.bikes.surroundings import draw_background
 from misdetect.data.procedural.draw.camera import Block, Board, Camera, Frame, Stage
 from misdetect.data.procedural.draw.canvas import Canvas
 from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.draw.pen import Pen
 from misdetect.data.procedural.rooms.scene import compose, draw
 from misdetect.data.rooms import ROOMS, load_rooms
 from misdetect.nouns.picture import digest
@@ -85,7 +86,7 @@ def test_a_board_draws_where_its_points_are_projected(camera, points, z, yaw, fl
         return Board.facing(stage, 0.3, 0.8, z, size=0.9, flip=flip)
 
     lens.canvas.start(3)
-    board(lens).flat(points, (10, 20, 30))
+    Pen(lens.canvas, board(lens)).fill(points, (10, 20, 30))
     points_alone.canvas.start(3)
     points_alone.canvas.flat(board(points_alone).at(points), (10, 20, 30))
     assert np.array_equal(lens.canvas.pixels, points_alone.canvas.pixels)

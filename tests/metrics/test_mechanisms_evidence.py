@@ -25,9 +25,9 @@ def test_evidence_bears_out_the_verdict(family):
     sample = Sample("one", None, Truth(places, labels), width, height)
     found = inside.select()
     names = [f"class {i}" for i in range(classes)]
-    seen = Seen(sample, sample.truth, labels, names, names, found, np.ones(len(found), bool), inside)
     cls = float(max(0.3, np.quantile(inside.scores, 0.75)))
-    rows = image_rows(seen, ExplainSettings(cls=cls), image)
+    how = ExplainSettings(cls=cls)
+    rows = image_rows(Seen(sample, labels, names, names, found, np.ones(len(found), bool), inside, how), image)
     lost = [row for row in rows if row["kind"] == "object" and not row["found"]]
     assert len(lost) > 5
     row_of = {int(identity): k for k, identity in enumerate(inside.identity)}

@@ -89,6 +89,7 @@ def test_where_a_mechanism_strikes_most_is_said_if_it_is_certain():
     document = {
         "objects": 200,
         "mechanisms": {"background": 30},
+        "tide": {},
         "intervals": {"rates": {"background": [0.11, 0.2]}},
         "slices": [piece | {"certain": False, "value": "large"}, piece | {"certain": True}],
     }
@@ -126,7 +127,7 @@ def test_wiring_weighs_more_than_its_gain(before, after, value):
 
 def explain(count, objects=200, ends=(0.001, 0.2)):
     rates = {"rates": {} if ends is None else {"background": list(ends)}}
-    return {"objects": objects, "mechanisms": {"background": count}, "intervals": rates, "slices": []}
+    return {"objects": objects, "mechanisms": {"background": count}, "tide": {}, "intervals": rates, "slices": []}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,7 @@ def test_what_follows_from_another_finding_does_not_come_before_it():
         "mechanisms": {"calibration": 30, "background": 5},
         "reasons": {"calibration": {"suppressed": 28, "cap": 2}},
         "intervals": {"rates": {"calibration": [0.2, 0.4], "background": [0.02, 0.1]}},
+        "tide": {"Loc": 29, "Miss": 4},
         "sankey": [["Loc", "calibration", 28], ["Loc", "background", 1], ["Miss", "background", 4]],
         "slices": [],
     }
@@ -206,6 +208,7 @@ def explained(**more):
     return {
         "objects": 200,
         "mechanisms": {"calibration": 20},
+        "tide": {},
         "reasons": {"calibration": {"suppressed": 10, "cap": 10}},
         "intervals": {"rates": {"calibration": [0.09, 0.11]}},
         "slices": [{"mechanism": "calibration", "certain": True, "attribute": "size", "value": "small", "rate": 0.5,

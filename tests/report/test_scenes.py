@@ -4,28 +4,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from written_runs import position, write, written
+from written_runs import thing
 
 import misdetect as md
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.memory import from_pairs
-from misdetect.nouns.boxes import SIDES
+from misdetect.drawing.scenes import paired
 from misdetect.report import scenes
 from misdetect.report.album import Album
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.said.errors import BadImage
-from misdetect.studies.attack.evidence import AttackStage
-from misdetect.studies.attack.rows import SCHEMA as ATTACK
-from misdetect.studies.attack.rows import png
-from misdetect.studies.attack.settings import AttackSettings
-from misdetect.studies.fuzz.evidence import FuzzStage
-from misdetect.studies.fuzz.rows import SCHEMA as FUZZ
-from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.scan.evidence import ScanStage
-
-
-def thing(label, box, score=0.5, **more):
-    return {"label": label, "score": score, **dict(zip(SIDES, box, strict=True)), **more}
 
 
 def photos(count=3, side=32):
@@ -68,26 +56,14 @@ def test_what_has_its_class_in_its_place_on_the_other_side_is_kept():
     before = [thing("cup", square, 0.91239), thing("cup", (50, 0, 60, 10)), thing("bowl", square)]
     after = [thing("cup", half), thing("cup", (50, 0, 60, 4.9)), thing("bed", square), thing("bed", (80, 80, 99, 99)),
              thing("vase", (80, 80, 90, 90))]  # fmt: skip
-    found = scenes._paired(before, after, (80, 80, 100, 100))
+    found = paired(before, after, (80, 80, 100, 100))
     assert [(box[4], *box[5:]) for box in found["before"]] == [
         ("cup", 0.912, "kept"), ("cup", 0.5, "lost"), ("bowl", 0.5, "lost")
     ]  # fmt: skip
     assert [box[6] for box in found["after"]] == ["kept", "new", "new", "own", "new"]
     assert found["after"][0][:4] == [0, 0, 20, 10]
-    assert [box[6] for box in scenes._paired([], after[3:], None)["after"]] == ["new", "new"]
-    assert [box[6] for box in scenes._paired(after, after, (0, 0, 20, 20))["after"]] == ["kept"] * 5
-
-
-@pytest.mark.parametrize(
-    ("key", "place"),
-    [("scan/7/12,34", (7, 12, 34, "object")), ("scan/7/12,34/null", (7, 12, 34, "null"))],
-)
-def test_a_key_is_a_position_under_a_condition(key, place):
-    assert scenes._position(key) == place
-
-
-def test_an_images_own_name_may_have_slashes():
-    assert scenes._attacked("attack/train/i0.png/cls") == ("train/i0.png", "cls")
+    assert [box[6] for box in paired([], after[3:], None)["after"]] == ["new", "new"]
+    assert [box[6] for box in paired(after, after, (0, 0, 20, 20))["after"]] == ["kept"] * 5
 
 
 class Stage:
@@ -182,111 +158,6 @@ def test_a_photo_that_cannot_be_read_is_none_and_is_not_asked_for_again():
     assert [record["picture"] for record in records.values()] == [None, *album.pictures]
 
 
-def states(boxes):
-    return [(box[4], box[5], box[6]) for box in boxes]
-
-
-def test_a_position_of_a_scan_has_its_originals_and_what_is_new(tmp_path, monkeypatch):
-    box = (1, 2, 11, 12)
-    objects = [
-        thing("cup", box, 0.91239, outcome="kept", new_score=0.8),
-        thing("bowl", box, 0.5, outcome="moved", new_score=0.4),
-        thing("bed", box, 0.6, outcome="lost"), thing("vase", box, 0.7, outcome="renamed"),
-    ]  # fmt: skip
-    new = [thing("lamp", box, 0.75, own=True), thing("cup", box, 0.25, own=False)]
-    rows = [
-        position(8, 16, new, objects, pair=7), position(8, 16, [], objects[:1], pair=7, condition="null"),
-        position(4, 4, [], [], pair=7), position(8, 16, [], [], pair=3, background="i3"),
-    ]  # fmt: skip
-    pictures = []
-    pair = SimpleNamespace(
-        cutout=SimpleNamespace(size=(20, 30)), background=SimpleNamespace(image="photo"),
-        picture=lambda *asked: pictures.append(asked) or SimpleNamespace(render=lambda: "edited"),
-    )  # fmt: skip
-    study = SimpleNamespace(open_pair=lambda number: pair, how=SimpleNamespace(seed=5))
-    monkeypatch.setattr(scenes, "rebuild_scan", lambda run, data: study)
-    stage = ScanStage(write(tmp_path / "run", rows), None)
-    assert stage.scene("scan/7/8,16") is None, "nothing is loaded yet"
-    stage.load()
-    found = stage.scene("scan/7/8,16")
-    assert (found["image"], found["inserted"]) == ("i0", [8, 16, 28, 46])
-    assert states(found["before"]) == [
-        ("cup", 0.912, "kept"), ("bowl", 0.5, "kept"), ("bed", 0.6, "lost"), ("vase", 0.7, "lost")
-    ]  # fmt: skip
-    assert states(found["after"]) == [
-        ("cup", 0.8, "kept"), ("bowl", 0.4, "moved"), ("lamp", 0.75, "own"), ("cup", 0.25, "new")
-    ]  # fmt: skip
-    assert states(stage.scene("scan/7/8,16/null")["before"]) == [("cup", 0.912, "kept")]
-    assert stage.scene("scan/3/8,16")["image"] == "i3"
-    assert stage.pictures("scan/7/8,16/null") == ("photo", "edited")
-    assert pictures == [("null", 8, 16, 5)]
-    stage.load(["scan/7/4,4", "scan/3/8,16/null"])
-    assert [stage.scene(f"scan/{key}") is not None for key in ("7/8,16", "7/4,4", "3/8,16")] == [False, True, True]
-
-
-def test_an_insertion_has_what_is_above_the_threshold_before_and_after(tmp_path, monkeypatch):
-    edit = {"phase": "insertion", "number": 0, "cutout": 1, "x": 30, "y": 30, "width": 10, "height": 20, "reach": 0,
-            "opacity": 1.0}  # fmt: skip
-    clean, lost, own = (0, 0, 20, 20), (50, 50, 70, 70), (30, 30, 40, 50)
-    rows = [
-        {"case": "a", "phase": "clean", "image": "i0", "detections": [thing("cup", clean), thing("bowl", lost, 0.9),
-                                                                      thing("bed", lost, 0.49)]},
-        {"case": "b", "image": "i0", "found": [thing("cup", clean, 0.5), thing("vase", own, 0.6),
-                                               thing("bowl", lost, 0.4)], **edit},
-        {"case": "c", "image": "i1", "found": [thing("cup", clean, 0.5)], **edit},
-        {"case": "d", "image": "i0", "found": None, **edit},
-    ]  # fmt: skip
-    bench = SimpleNamespace(
-        how=SimpleNamespace(score=0.5), sample=lambda number: SimpleNamespace(image=("photo", number)),
-        picture=lambda insertion: SimpleNamespace(render=lambda: ("edited", insertion.box)),
-    )  # fmt: skip
-    monkeypatch.setattr(scenes, "rebuild_fuzz", lambda run, data: SimpleNamespace(bench=bench))
-    stage = FuzzStage(written(tmp_path / "run", "fuzz", FuzzSettings(), FUZZ, rows), None)
-    stage.load()
-    found = stage.scene("fuzz/b")
-    assert (found["image"], found["inserted"]) == ("i0", [30, 30, 40, 50])
-    assert states(found["before"]) == [("cup", 0.5, "kept"), ("bowl", 0.9, "lost")]
-    assert states(found["after"]) == [("cup", 0.5, "kept"), ("vase", 0.6, "own")]
-    assert states(stage.scene("fuzz/c")["after"]) == [("cup", 0.5, "new")], "nothing is known of the photo"
-    assert stage.scene("fuzz/d") is None, "it changed nothing, and was not kept"
-    assert stage.pictures("fuzz/b") == (("photo", 0), ("edited", (30, 30, 40, 50)))
-    stage.load(["fuzz/c"])
-    assert stage.scene("fuzz/b") is None
-    assert stage.scene("fuzz/c") is not None
-
-
-def test_an_attacked_image_has_its_detections_and_the_picture_that_was_kept(tmp_path):
-    data = photos(2)
-    first, second = (sample.id for sample in data)
-    here, there = (0, 0, 20, 20), (10, 12, 30, 32)
-    kept = 255 - data[0].image
-
-    def found(image, condition, label, box, score=0.5, variant="vanilla"):
-        return thing(label, box, score, kind="detection", image=image, condition=condition, variant=variant)
-
-    rows = [
-        found(first, "clean", "cup", here), found(first, "clean", "bowl", there, 0.3), found(first, "cls", "cup", here),
-        found(first, "cls", "bed", there), found(first, "cls", "bowl", there, 0.29), found(second, "cls", "cup", there),
-        found(first, "cls", "bowl", there, 0.9, "r_all"),
-        {"kind": "image", "image": first, "condition": "cls", "png": png(kept)},
-        {"kind": "image", "image": first, "condition": "loc", "png": None},
-    ]  # fmt: skip
-    stage = AttackStage(written(tmp_path / "run", "attack", AttackSettings(score=0.3), ATTACK, rows), data)
-    stage.load()
-    scene = stage.scene(f"attack/{first}/cls")
-    assert scene["image"] == first
-    assert states(scene["before"]) == [("cup", 0.5, "kept"), ("bowl", 0.3, "lost")]
-    assert states(scene["after"]) == [("cup", 0.5, "kept"), ("bed", 0.5, "new")]
-    photo, edited = stage.pictures(f"attack/{first}/cls")
-    assert np.array_equal(photo, data[0].image)
-    assert np.array_equal(edited, kept)
-    assert stage.pictures(f"attack/{first}/loc") is None
-    assert stage.pictures(f"attack/{second}/cls") is None
-    stage.load([f"attack/{second}/cls"])
-    assert stage.scene(f"attack/{first}/cls")["after"] == []
-    assert states(stage.scene(f"attack/{second}/cls")["after"]) == [("cup", 0.5, "new")]
-
-
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
     """Detect and score runs of an image with two cups, of which one is found, and a wrong bowl."""
@@ -317,7 +188,10 @@ def test_the_run_that_knows_most_says_what_was_detected(looked_at, studies, obje
 
 def test_studies_with_edited_pictures_whose_data_is_there_have_a_stage(monkeypatch):
     loaded = []
-    stage = lambda run, data: SimpleNamespace(of=(run, data), load=lambda: loaded.append(run))  # noqa: E731
+
+    def stage(run, data):
+        return None if run == "c" else SimpleNamespace(of=(run, data), load=lambda: loaded.append(run))
+
     monkeypatch.setattr(scenes, "stage_of", stage)
     found = stages({"scan": "a", "fuzz": "b", "score": "c"}, {"fuzz": "photos", "score": "photos"})
     assert {study: each.of for study, each in found.items()} == {"fuzz": ("b", "photos")}

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from misdetect import report
 from misdetect.api.run import Run
+from misdetect.drawing.words import UNKNOWN, number, within
 from misdetect.kept.mirror import local_path
 from misdetect.report import checkup_comparison
 from misdetect.report.checkup_comparison import STUDY
@@ -56,7 +57,7 @@ class Comparison:
             for key, second, change in told_changes(each):
                 row = rows.setdefault(f"{study}.{key}", {self._names[0]: f"{change['first']:.3f}"})
                 row[second] = _told({"value": change["second"], "interval": None}) + ("*" if change["certain"] else " ")
-        return [[key, *(row.get(name, "–") for name in self._names)] for key, row in rows.items()]
+        return [[key, *(row.get(name, UNKNOWN) for name in self._names)] for key, row in rows.items()]
 
     @property
     def _title(self) -> str:
@@ -84,10 +85,9 @@ class Comparison:
 
 def _told(entry: Any) -> str:
     if entry is None or entry["value"] is None:
-        return "–"
-    value, ends = entry["value"], entry["interval"]
-    text = str(value) if isinstance(value, int) else f"{value:.3f}"
-    return text if ends is None else f"{text} ({ends[0]:.3f} to {ends[1]:.3f})"
+        return UNKNOWN
+    value = entry["value"]
+    return (str(value) if isinstance(value, int) else number(value)) + within(entry["interval"])
 
 
 def compare(

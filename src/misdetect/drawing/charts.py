@@ -48,6 +48,11 @@ def encoded(figure: Figure, kind: str) -> bytes:
     return stream.getvalue()
 
 
+def percent(share: float | None, ends: Sequence[float] | None = None) -> Value:
+    """A share in 0..1 and its interval, both in percent."""
+    return None if share is None else 100 * share, None if ends is None else [100 * end for end in ends]
+
+
 def caption(figure: Figure, text: str) -> Figure:
     """``figure`` with what its numbers are of below it: detector, data, thresholds."""
     figure.supxlabel(text, fontsize=7.5, color="#555555")
@@ -62,17 +67,27 @@ def plain(axes: Axes, title: str = "") -> None:
     axes.set_title(title, fontsize=9, loc="left")
 
 
+def _lying(axes: Axes, names: Sequence[str], title: str, across: str) -> None:
+    """One row for each of ``names``, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(across, fontsize=8)
+    plain(axes, title)
+
+
+def _series(groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """All names in ``groups``, each once."""
+    return list(dict.fromkeys(name for group in groups.values() for name in group))
+
+
 def bars(axes: Axes, shares: Mapping[str, float], title: str, paints: Mapping[str, str]) -> None:
     """A bar for each name with its percentage, the first on top; ``shares`` in 0..1."""
     names, values = list(shares), [100 * share for share in shares.values()]
     axes.barh(range(len(names)), values, color=[paints.get(name, SERIES[0]) for name in names])
     for i, value in enumerate(values):
         axes.text(value, i, f" {value:.1f} %", va="center", fontsize=8)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0, 1.28 * max([*values, 1]))
-    axes.set_xlabel("% of the misses", fontsize=8)
-    plain(axes, title)
+    _lying(axes, names, title, "% of the misses")
 
 
 def flow(axes: Axes, links: Sequence[Sequence[Any]], title: str, paints: Mapping[str, str]) -> None:
@@ -111,7 +126,7 @@ def _columns(links: Sequence[Sequence[Any]], side: int, gap: float) -> dict[str,
 
 def shares(rows: Mapping[str, Mapping[str, float]], title: str, paints: Mapping[str, str]) -> Figure:
     """A bar of full length for each of ``rows``, divided by name; shares in 0..1."""
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    names = _series(rows)
     figure = new(8, 1.5 + 0.34 * len(rows))
     axes = figure.subplots()
     left = np.zeros(len(rows))
@@ -121,44 +136,34 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str, paints: Mapping[
         for i in np.flatnonzero(wide > 5).tolist():
             axes.text(left[i] + wide[i] / 2, i, f"{wide[i]:.0f}", ha="center", va="center", fontsize=8, color="white")
         left += wide
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("%", fontsize=8)
-    plain(axes, title)
+    _lying(axes, list(rows), title, "%")
     figure.legend(loc="outside upper right", ncols=len(names), fontsize=8, frameon=False)
     return figure
 
 
 def whiskers(groups: Mapping[str, Mapping[str, Value]], title: str, across: str) -> Figure:
     """For each group a point per series with its interval, one below the other; values as they are."""
-    series = list(dict.fromkeys(name for group in groups.values() for name in group))
+    series = _series(groups)
     figure = new(8, 1.2 + (0.2 * len(series) + 0.15) * len(groups))
     axes = figure.subplots()
     for i, name in enumerate(series):
-        known = [(g, group[name]) for g, group in enumerate(groups.values()) if _known(group.get(name))]
-        places = [g + (i + 0.5) / len(series) * 0.8 - 0.4 for g, _ in known]
-        values = [value for _, (value, _) in known]
-        _points(axes, values, places, [ends for _, (_, ends) in known], SERIES[i % len(SERIES)], name)
-    axes.set_yticks(range(len(groups)), list(groups))
-    axes.set_ylim(len(groups) - 0.5, -0.5)
+        shift = (i + 0.5) / len(series) * 0.8 - 0.4
+        each = [(g + shift, *group.get(name, (None, None))) for g, group in enumerate(groups.values())]
+        _points(axes, [point for point in each if point[1] is not None], SERIES[i % len(SERIES)], name)
     axes.set_xlim(left=0)
-    axes.set_xlabel(across, fontsize=8)
     axes.grid(axis="x", color=PALE, linewidth=0.6)
-    plain(axes, title)
+    _lying(axes, list(groups), title, across)
     if len(series) > 1:
         figure.legend(loc="outside upper right", ncols=min(len(series), 4), fontsize=8, frameon=False)
     return figure
 
 
-def _known(value: Value | None) -> bool:
-    return value is not None and value[0] is not None
-
-
-def _points(axes: Axes, values: Any, places: Any, ends: Any, paint: str, label: str) -> None:
-    """Points with intervals that lie across; each with its number behind it."""
-    axes.plot(values, places, "o", color=paint, markersize=5, label=label)
-    for value, place, interval in zip(values, places, ends, strict=True):
+def _points(axes: Axes, points: Sequence[tuple[Any, ...]], paint: str, label: str) -> None:
+    """Points (place, value, interval) with intervals that lie across; each with its number behind it."""
+    axes.plot([value for _, value, _ in points], [place for place, *_ in points], "o", color=paint, markersize=5,
+              label=label)  # fmt: skip
+    for place, value, interval in points:
         if interval is not None:
             axes.plot(interval, [place, place], color=paint, linewidth=1.6)
         axes.text(max([value, *(interval or ())]), place, f"  {value:.3g}", va="center", fontsize=7.5)
@@ -166,7 +171,7 @@ def _points(axes: Axes, values: Any, places: Any, ends: Any, paint: str, label: 
 
 def grouped_bars(groups: Mapping[str, Mapping[str, Value]], title: str, up: str) -> Figure:
     """A group of bars for each of ``groups``, a bar for each of its entries, from 0 to 1, with intervals."""
-    series = list(dict.fromkeys(name for group in groups.values() for name in group))
+    series = _series(groups)
     figure = new(max(5.0, 1.2 + 0.5 * sum(max(len(group), 1.6) for group in groups.values())), 3.4)
     axes = figure.subplots()
     at, middles = 0.0, []

@@ -62,6 +62,15 @@ def with_boxes(image: Pixels, boxes: Floats, captions: Sequence[str], labels: Se
     return drawn
 
 
+def cropped(image: Pixels, window: Sequence[int], least: int, boxes: Floats, labels: Sequence[int]) -> Pixels:
+    """What of ``image`` is in ``window`` (x0, y0, x1, y1, pixels), ``enlarged`` to ``least``, with ``boxes`` ``[N, 4]``
+    (pixels of ``image``), each in its class's colour; a box that goes beyond is drawn along the edge."""
+    x0, y0, x1, y1 = window
+    big, factor = enlarged(np.ascontiguousarray(image[y0:y1, x0:x1]), least)
+    edge = np.clip((boxes - [x0, y0, x0, y0]) * factor, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
+    return with_boxes(big, edge, [""] * len(boxes), labels)
+
+
 def frame(image: Pixels, box: Floats, paint: tuple[int, int, int], thickness: int) -> None:
     """Draw ``box`` ``[4]`` (pixels) onto ``image`` itself."""
     x0, y0, x1, y1 = (round(v) for v in np.asarray(box).tolist())
@@ -100,6 +109,11 @@ def _tag(
     return place
 
 
+def write(image: Pixels, text: str, at: tuple[int, int], size: float = 0.42) -> None:
+    """Write ``text`` in black onto ``image`` itself; its lower left corner is ``at`` (x, y)."""
+    cv2.putText(image, text, at, _FONT, size, _BLACK, 1, cv2.LINE_AA)
+
+
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     """Pixels that two places have in common."""
     wide, high = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) + 1 for i in (0, 1))
@@ -109,7 +123,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
 def titled(image: Pixels, title: str) -> Pixels:
     """``image`` under a line of text."""
     bar = np.full((22, image.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(bar, title, (4, 15), _FONT, 0.45, _BLACK, 1, cv2.LINE_AA)
+    write(bar, title, (4, 15), 0.45)
     return np.concatenate([bar, image])
 
 
@@ -125,6 +139,11 @@ def stacked(images: Sequence[Pixels], *, sideways: bool = False, gap: int = 6) -
         pads[1 - across] = (0, gap)
         parts.append(np.pad(image, pads, constant_values=255))
     return np.concatenate(parts, axis=1 - across)
+
+
+def widened(image: Pixels, wide: int) -> Pixels:
+    """``image`` in the middle of white that is ``wide`` pixels wide, where it is not wider itself."""
+    return stacked([image, np.full((1, wide, 3), 255, dtype=np.uint8)], gap=0)
 
 
 def heat_colours(values: Floats, low: float, high: float) -> Pixels:
@@ -164,9 +183,9 @@ def heat_map(
         cv2.rectangle(blended, (x0, y0), (x1, y1), _RED, 2)
     scale = np.tile(heat_colours(np.linspace(low, high, blended.shape[1]), low, high)[None], (10, 1, 1))
     words = np.full((18, blended.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(words, f"{low:g}", (2, 13), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(words, f"{low:g}", (2, 13))
     (width, _), _ = cv2.getTextSize(f"{high:g}", _FONT, 0.42, 1)
-    cv2.putText(words, f"{high:g}", (blended.shape[1] - width - 2, 13), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(words, f"{high:g}", (blended.shape[1] - width - 2, 13))
     return titled(np.concatenate([blended, scale, words]), title)
 
 

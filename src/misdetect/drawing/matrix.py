@@ -14,15 +14,9 @@ from misdetect.drawing import charts
 from misdetect.nouns.boxes import Bools, Floats
 
 Document = Mapping[str, Any]
-
-
 SHOWN = 16
 """Classes that are shown one by one; where there are more, those that are confused most, and the others together."""
-
-
 RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", charts.SERIES[0]])
-
-
 WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", charts.BAD])
 
 
@@ -99,12 +93,17 @@ def matrix(
                 axes.text(x, row, text, ha="center", va="center", fontsize=7.5, color=ink)
     axes.set_xlim(-0.5, n + 1.9)
     axes.set_ylim(n + 0.5, -0.5)
-    axes.set_aspect("equal")
-    axes.set_xticks([*range(n + 1), n + 1.35], columns, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
-    axes.set_yticks(range(n + 1), rows, fontsize=8)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
+    labelled(axes, rows, columns, [*range(n + 1), n + 1.35], title)
+
+
+def labelled(axes: Axes, rows: Sequence[str], columns: Sequence[str], places: Sequence[float], title: str) -> None:
+    """The classes of the rows, from above, and of the columns, at their ``places``."""
+    axes.set_aspect("equal")
+    axes.set_xticks(places, columns, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
     axes.set_xlabel("predicted")
     axes.set_ylabel("actual")
     axes.set_title(title, fontsize=9)

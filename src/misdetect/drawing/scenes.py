@@ -15,12 +15,8 @@ from misdetect.nouns.picture import Pixels
 
 _SAME = 0.5
 """IoU from which on two detections of a class are one."""
-
-
 Row = dict[str, Any]
 Box = list[Any]
-
-
 Scene = dict[str, Any]
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from misdetect.said.printable import printable
 
 Document = Mapping[str, Any]
-
-
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

@@ -1,8 +1,9 @@
-"""How documents are shown in a terminal: plain tables, and how far a run got."""
+"""How documents are shown in a terminal: plain tables, how far a run got, where its pictures are."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,18 @@ def plain_table(title: str, *headings: str, wrapped: Sequence[str] = ()) -> Tabl
             Text(name), justify=side, no_wrap=name not in wrapped, overflow="fold" if name in wrapped else "ellipsis"
         )
     return plain
+
+
+def show_progress(console: Console, document: Document) -> None:
+    """Say of an unfinished run how far it got."""
+    if (line := unfinished(document)) is not None:
+        console.print(line)
+
+
+def show_pictures(console: Console, document: Document, most: int = 3) -> None:
+    """Name the first of the pictures that were drawn."""
+    for path in document.get("pictures", ())[:most]:
+        console.print(Text(f"Picture: {path}"))
 
 
 def unfinished(document: Document) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.tables import called
 from misdetect.metrics.slices import BINS, rate_intervals
 
 Document = Mapping[str, Any]
@@ -24,7 +25,7 @@ _DRAWN = 4096
 
 def about(document: Document, *, text: str) -> str:
     """What the numbers of a chart are of."""
-    return f"{document['detector'] or 'a detector'} on {document['data']}; {text}"
+    return f"{called(document)}; {text}"
 
 
 def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[str, Any]:
@@ -50,12 +51,18 @@ def miss_rates(counted: Counted, column: str, names: Sequence[str]) -> dict[str,
     image = np.unique([image for _, image, _, _ in rows], return_inverse=True)[1].reshape(-1)
     ends = rate_intervals(lost, among, image.astype(np.int64) % _DRAWN)
     counts, misses = (part.sum(axis=0).astype(int).tolist() for part in (among, lost))
-    return {
-        name: (
-            n,
-            m,
-            m / n if n else None,
-            ends[i] if 0 < m < n else None,
-        )  # of 0 or all, images drawn again say nothing
+    return {  # of 0 or all, images drawn again say nothing
+        name: (n, m, m / n if n else None, ends[i] if 0 < m < n else None)
         for i, (name, n, m) in enumerate(zip(names, counts, misses, strict=True))
     }
+
+
+def sizes(study: str, counted: Counted) -> dict[str, list[dict[str, Any]]]:
+    """Cells of a table, by the size of objects: what it is called, how many objects there are, how many of them are
+    missed, and their share."""
+    found = {}
+    for size, (count, lost, rate, ends) in miss_rates(counted, "size", SIZES).items():
+        own: Filter = {"study": [study], "size": [size]}
+        every, missed = own | {"outcome": ["found", "missed"]}, own | {"outcome": ["missed"]}
+        found[size] = [cell(SIZE_NAMES[size], every), cell(count, every), cell(lost, missed), cell(rate, missed, ends)]
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from misdetect.data.dataset import Dataset
+from misdetect.data.dataset import Dataset, Sample
 from misdetect.nouns.boxes import Bools, Floats, Ints, area, as_boxes
 from misdetect.nouns.masks import Masks
 from misdetect.said.errors import BadArray
@@ -47,6 +47,21 @@ class TruthColumns:
     crowd: Bools
     ids: Ints
     segments: list[Any] | None = None
+
+    @classmethod
+    def of_image(cls, sample: Sample, rows: Ints, labels: Ints, names: Sequence[str]) -> "TruthColumns":
+        """Some annotations (``rows`` of the truth) of one image; ``labels`` index ``names``."""
+        truth = sample.truth
+        return cls(
+            images=(ImageRow(sample.file_name, sample.image_id, sample.width, sample.height, sample.id),),
+            names=tuple(names),
+            image=np.zeros(len(rows), np.int64),
+            label=labels,
+            boxes=truth.boxes[rows],
+            areas=np.asarray(truth.areas)[rows],
+            crowd=np.asarray(truth.crowd, dtype=np.bool_)[rows],
+            ids=np.asarray(truth.ids)[rows],
+        )
 
     def __len__(self) -> int:
         return len(self.boxes)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.drawing.inline import whole_page
+from misdetect.drawing.words import UNKNOWN, number, within
 from misdetect.kept.files import write_atomically
 from misdetect.studies.contract import Document
 from misdetect.studies.kinds import kind_of
@@ -64,7 +65,7 @@ def _study(name: str, document: Document) -> str:
     )
     rows = [["", "run", "first", "second", "difference", "interval", ""]]
     for key, second, change in told_changes(document):
-        ends = "–" if change["interval"] is None else "{:.3f} to {:.3f}".format(*change["interval"])
+        ends = UNKNOWN if change["interval"] is None else "{:.3f} to {:.3f}".format(*change["interval"])
         numbers = [f"{change['first']:.3f}", f"{change['second']:.3f}", f"{change['difference']:+.3f}", ends]
         rows.append([key, second, *numbers, "certain" if change["certain"] else ""])
     found += _table(rows) if len(rows) > 1 else ""
@@ -96,9 +97,8 @@ def _settings(document: Document, names: Sequence[str]) -> str:
 
 def _number(entry: Any) -> str:
     if entry is None or entry["value"] is None:
-        return "–"
-    ends = "" if entry["interval"] is None else " ({:.3f} to {:.3f})".format(*entry["interval"])
-    return f"{entry['value']:.3f}{ends}"
+        return UNKNOWN
+    return number(entry["value"]) + within(entry["interval"])
 
 
 def _table(rows: Iterable[Sequence[Any]]) -> str:

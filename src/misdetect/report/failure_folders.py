@@ -62,8 +62,8 @@ def _marked(image: Pixels, failure: Failure, caption: str) -> Pixels:
 
 
 def _plain(failure: Failure) -> dict[str, Any]:
-    """The row as JSON has it; ``evidence`` is JSON itself."""
-    row = {name: None if value != value else value for name, value in failure.items()}
+    """The row as JSON has it; ``evidence`` is JSON itself. Which picture shows it is told by ``case``."""
+    row = {name: None if value != value else value for name, value in failure.items() if name != "scene"}
     return row | {"evidence": None if row["evidence"] is None else json.loads(row["evidence"])}
 
 

@@ -3,6 +3,8 @@ remedies."""
 
 from collections.abc import Mapping, Sequence
 
+from misdetect.drawing import words
+
 LEAST = 0.01
 """Share of the objects, or points of AP50 / 100, below which nothing is called a finding."""
 MECHANISMS = {
@@ -39,8 +41,5 @@ def pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
 
 
 def percent(value: float, ends: Sequence[float] | None) -> str:
-    if ends is None:
-        return f"{100 * value:.1f} %"
-    low, high = (100 * end for end in ends)
-    digits = 0 if high - low >= 2 else 1  # or a narrow interval would be told as "2 to 2"
-    return f"{100 * value:.1f} % ({low:.{digits}f} to {high:.{digits}f})"
+    narrow = ends is not None and 100 * ends[1] - 100 * ends[0] < 2  # it would be told as "2 to 2"
+    return words.percent(value) + words.within(ends, 1 if narrow else 0, 100)

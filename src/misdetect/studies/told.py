@@ -8,12 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table
+from misdetect.drawing.words import UNKNOWN, between
 from misdetect.said.gates import written
 from misdetect.studies.kinds import kind_of
 
 Change = tuple[str, str, Mapping[str, Any]]
-
-
 _MOST = 8
 """Of all others the certain ones, at most so many."""
 
@@ -48,13 +47,11 @@ def _walk(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 def number_cell(entry: Any) -> str:
     if entry is None or entry["value"] is None:
-        return "–"
+        return UNKNOWN
     value, ends = entry["value"], entry["interval"]
     text = str(value) if isinstance(value, int) else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
-    if ends is None:
-        return text
-    digits = 0 if ends[1] - ends[0] >= 2 else 2  # or that of a share would be told as "0..1"
-    return f"{text} {ends[0]:.{digits}f}..{ends[1]:.{digits}f}"
+    digits = 0 if ends is None or ends[1] - ends[0] >= 2 else 2  # or that of a share would be told as "0..1"
+    return f"{text} {between(ends, digits)}".rstrip()
 
 
 def numbers_table(document: Document, names: list[str]) -> Table:
@@ -64,17 +61,21 @@ def numbers_table(document: Document, names: list[str]) -> Table:
     return table
 
 
-def show_changes(console: Console, document: Document) -> None:
-    """How runs of one study differ from the first: the headlines, and what else is certain."""
+def show_why_not_paired(console: Console, document: Document) -> None:
+    """Say why a difference between the runs may not be the detectors'."""
     for why in document["why_not_paired"]:
         console.print(Text(f"Not paired: {why}."))
+
+
+def show_changes(console: Console, document: Document) -> None:
+    """How runs of one study differ from the first: the headlines, and what else is certain."""
+    show_why_not_paired(console, document)
     tables: dict[str, Table] = {}
     for key, second, change in told_changes(document):
         if second not in tables:
             title = f"{document['study']}: {second} against {document['runs'][0]['name']}; * the interval excludes 0"
             tables[second] = plain_table(title, "", ">first", ">second", ">difference")
-        ends = change["interval"]
-        told = f"{change['difference']:+.3f}" + ("" if ends is None else f" {ends[0]:.3f}..{ends[1]:.3f}")
+        told = f"{change['difference']:+.3f} {between(change['interval'], 3)}".rstrip()
         values = (f"{change[name]:.3f}" for name in ("first", "second"))
         tables[second].add_row(Text(key), *values, told + ("*" if change["certain"] else " "))
     for table in tables.values():
@@ -83,7 +84,6 @@ def show_changes(console: Console, document: Document) -> None:
 
 def change_cell(entry: Any) -> str:
     if entry is None:
-        return "–"
-    ends = entry["interval"]
-    told = "" if ends is None else f" {100 * ends[0]:.1f}..{100 * ends[1]:.1f}"
-    return f"{100 * entry['difference']:+.1f}{told}{'*' if entry['certain'] else ' '}"
+        return UNKNOWN
+    told = f"{100 * entry['difference']:+.1f} {between(entry['interval'], 1, 100)}".rstrip()
+    return told + ("*" if entry["certain"] else " ")

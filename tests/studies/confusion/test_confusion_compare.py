@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import misdetect as md
-from misdetect.studies.confusion.compare import Judged, changed_cells, difference
-from misdetect.studies.objects import Common
+from misdetect.studies.confusion.compare import changed_cells, difference
+from misdetect.studies.objects import Common, Judged
 
 DATA = "rooms:val,count=30"
 SPEC = "glassbox:{},data=" + DATA
@@ -85,7 +85,7 @@ def drawn(run, seed):
     images = list(dict.fromkeys(image for image, _ in run.keys))
     draws = np.random.default_rng(seed).multinomial(len(images), [1 / len(images)] * len(images), size=1000)
     weights = draws[:, [images.index(image) for image, _ in run.keys]]
-    return {name: (weights * (run.outcome == name)).sum(axis=1) / weights.sum(axis=1) for name in OUTCOMES}
+    return {name: (weights * (run.fate == name)).sum(axis=1) / weights.sum(axis=1) for name in OUTCOMES}
 
 
 @pytest.mark.parametrize("shift", [0.0, 50.0], ids=["same objects", "other objects"])
@@ -95,7 +95,7 @@ def test_differences_are_those_of_drawing_images_again(shift):
     found = difference(a, b, Common.of(a, b), confidence=0.8, seed=4)
     first, second = drawn(a, 4), drawn(b, 4 if not shift else 5)
     for name in OUTCOMES:
-        told, shares = found["outcomes"][name], [float((run.outcome == name).mean()) for run in (a, b)]
+        told, shares = found["outcomes"][name], [float((run.fate == name).mean()) for run in (a, b)]
         assert [told["first"], told["second"]] == pytest.approx(shares)
         assert told["difference"] == pytest.approx(shares[1] - shares[0])
         ends = np.quantile(second[name] - first[name], [0.1, 0.9])
@@ -103,7 +103,7 @@ def test_differences_are_those_of_drawing_images_again(shift):
         assert told["certain"] == (ends[0] > 0 or ends[1] < 0)
     assert {told["certain"] for told in found["outcomes"].values()} == {True, False}
     assert found["same_images"] == (not shift)
-    counted = Counter(zip(a.outcome, b.outcome, strict=True))
+    counted = Counter(zip(a.fate, b.fate, strict=True))
     if shift:
         assert (found["flow"], found["p"]) == (None, None)
     else:
@@ -121,12 +121,12 @@ def test_cells_that_differ_most_come_first():
     labels = [*"abcdef", "background"]
 
     def run(counts, named=labels):
-        return Judged([], np.zeros((0, 4)), np.array([]), {}, {"labels": named, "counts": counts.tolist()})
+        return {"labels": named, "counts": counts.tolist()}
 
-    cells = changed_cells({str(i): run(table) for i, table in enumerate(tables)})
+    cells = changed_cells([run(table) for table in tables])
     spread = {(a, b): max(t[a, b] for t in tables) - min(t[a, b] for t in tables) for a in range(7) for b in range(7)}
     wanted = sorted((cell for cell in spread if spread[cell]), key=lambda cell: (-spread[cell], cell))[:20]
     assert [(each["actual"], each["predicted"]) for each in cells] == [(labels[a], labels[b]) for a, b in wanted]
     assert [each["counts"] for each in cells] == [[t[cell] for t in tables] for cell in wanted]
-    assert changed_cells({"0": run(tables[0]), "1": run(tables[0])}) == []
-    assert changed_cells({"0": run(tables[0]), "1": run(tables[1], [*"abcdeg", "background"])}) == []
+    assert changed_cells([run(tables[0]), run(tables[0])]) == []
+    assert changed_cells([run(tables[0]), run(tables[1], [*"abcdeg", "background"])]) == []

@@ -9,7 +9,7 @@ from explain_toys import Random, dataset
 import misdetect as md
 from misdetect.drawing import charts
 from misdetect.drawing.matrix import Shown, shares
-from misdetect.studies.confusion.figures import draw, largest
+from misdetect.studies.confusion.figures import draw, worst
 from misdetect.studies.confusion.plots import footer, iou_figure, matrix_figure, top_figure
 
 NAMES = ("cat", "dog", "owl")
@@ -169,7 +169,7 @@ def test_colours_of_confidence_are_shares_of_the_row():
 
 def test_the_largest_wrong_cells_come_first_and_missed_objects_are_one():
     made = document(cell=(2, 0), count=1) | {"missed": {"cat": 3, "dog": 1, "owl": 0}}
-    assert largest(made) == [
+    assert worst(made) == [
         (("background", "dog"), 5), (("cat", "missed"), 3), (("dog", "missed"), 1), (("owl", "cat"), 1)
     ]  # fmt: skip
 

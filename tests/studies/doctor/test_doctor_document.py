@@ -9,8 +9,8 @@ import pytest
 import misdetect as md
 from misdetect.data.memory import from_pairs
 from misdetect.nouns.detections import Truth
+from misdetect.studies.doctor.answers import Reading
 from misdetect.studies.doctor.document import told
-from misdetect.studies.doctor.evidence import Reading
 from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS
 from misdetect.studies.doctor.search import Wiring
 

@@ -18,11 +18,16 @@ from misdetect.nouns.boxes import iou
 from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.said.errors import BadData
-from misdetect.studies.explain.compare import shared_misses, side_by_side
+from misdetect.studies.explain.compare import by_mechanism, judged, shared_misses
 from misdetect.studies.explain.regions import average_precision, curve
 from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
 from misdetect.studies.explain.settings import ExplainSettings
 from misdetect.studies.explain.study import ExplainStudy
+
+
+def shared(*runs):
+    """The misses that two runs share."""
+    return shared_misses(*(judged(run.directory) for run in runs))
 
 
 @pytest.mark.sampled(2)
@@ -129,7 +134,7 @@ def test_what_a_black_box_lets_one_say(reported, mechanism, reason):
 def test_a_black_box_never_contradicts_the_inside_but_for_what_was_suppressed(tmp_path):
     data = dataset(20)
     inner, outer = (explained(data, tmp_path / str(i), inside=i) for i in (True, False))
-    pairs = shared_misses(inner.path, outer.path)
+    pairs = shared(inner, outer)
     assert pairs["only_first_missed"] == pairs["only_second_missed"] == 0
     for a, b, _ in pairs["both_missed"]:
         # what survived can hide a better candidate that was dropped: then the inside says calibration, or interclass
@@ -208,16 +213,18 @@ def test_the_reported_score_may_differ_from_theta_cls(tmp_path):
 
 
 def test_runs_side_by_side(tmp_path):
-    documents = {str(seed): explained(dataset(10), tmp_path / str(seed), seed=seed).document for seed in (0, 50)}
-    for row, document in zip(side_by_side(documents), documents.values(), strict=True):
-        assert sum(row["shares"].values()) == pytest.approx(1)
-        assert row["missed"] == document["missed"]
-    pairs = shared_misses(tmp_path / "0", tmp_path / "50")
-    assert pairs["objects"] == documents["0"]["objects"]
+    runs = {str(seed): explained(dataset(10), tmp_path / str(seed), seed=seed) for seed in (0, 50)}
+    missed = {name: run.document["missed"] for name, run in runs.items()}
+    entries = by_mechanism({name: run.document for name, run in runs.items()}).values()
+    for i, name in enumerate(runs):
+        assert sum(each[i]["share"] for each in entries) == pytest.approx(1)
+        assert sum(each[i]["count"] for each in entries) == missed[name]
+    pairs = shared(*runs.values())
+    assert pairs["objects"] == runs["0"].document["objects"]
     both = sum(n for *_, n in pairs["both_missed"])
     assert both == pairs["missed_by_both"]
-    assert both + pairs["only_first_missed"] == documents["0"]["missed"]
-    assert both + pairs["only_second_missed"] == documents["50"]["missed"]
+    assert both + pairs["only_first_missed"] == missed["0"]
+    assert both + pairs["only_second_missed"] == missed["50"]
 
 
 def test_the_best_iou_of_a_sweep_is_what_looking_at_every_detection_gives():

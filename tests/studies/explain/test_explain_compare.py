@@ -12,7 +12,9 @@ from scipy.stats import binomtest
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.said.errors import BadData
-from misdetect.studies.explain.compare import Judged, compared, difference, missed_by, shared_misses
+from misdetect.studies.explain import compare
+from misdetect.studies.explain.compare import compared, difference, missed_by, shared_misses
+from misdetect.studies.objects import mcnemar
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def judged(tmp_path):
     numbers = iter(range(100))
 
     def make(objects, **more):
-        return Judged.of(Run.open(write(tmp_path / str(next(numbers)), objects, **more)))
+        return compare.judged(Run.open(write(tmp_path / str(next(numbers)), objects, **more)))
 
     return make
 
@@ -43,8 +45,6 @@ def test_shared_misses_are_those_a_plain_loop_counts(judged):
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_p_is_that_of_the_exact_test(only_first, only_second):
-    from misdetect.studies.objects import mcnemar
-
     count = only_first + only_second
     expected = binomtest(only_first, count, 0.5).pvalue if count else 1.0
     assert mcnemar(only_first, only_second) == pytest.approx(expected)

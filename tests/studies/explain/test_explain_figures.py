@@ -14,15 +14,25 @@ from misdetect.studies.explain.plots import (
     distributions,
     evidence,
     legend,
+    rates,
     three_panels,
-    whiskers,
 )
 
 
+def beside(rates, shares):
+    """A comparison of runs with these miss rates, by name, and each mechanism's shares in their order."""
+    return {
+        "runs": [{"name": name, "miss_rate": rate} for name, rate in rates.items()],
+        "mechanisms": {
+            mechanism: [{"run": name, "share": share} for name, share in zip(rates, each, strict=True)]
+            for mechanism, each in shares.items()
+        },
+    }
+
+
 def test_each_run_is_a_full_bar():
-    shares = [{"proposal": 0.25, "background": 0.75}, {"proposal": 0.5, "background": 0.5}]
-    figure = distributions([{"run": str(i), "miss_rate": 0.2 + i, "shares": s} for i, s in enumerate(shares)])
-    (axes,) = figure.axes
+    shares = {"proposal": [0.25, 0.5], "background": [0.75, 0.5]}
+    (axes,) = distributions(beside({"0": 0.2, "1": 1.2}, shares)).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["0 (20.0 % missed)", "1 (120.0 % missed)"]
     assert bar_lengths(axes) == pytest.approx([25, 50, 75, 50])
     starts = [patch.get_x() for patch in axes.patches]
@@ -33,13 +43,11 @@ def test_whiskers_are_as_long_as_intervals_are_wide():
     def entry(run, rate, low, high):
         return {"run": run, "rate": rate, "rate_interval": None if low is None else [low, high]}
 
-    figure = whiskers(
-        {
-            "proposal": [entry("one", 0.02, 0.01, 0.05), entry("two", 0.05, 0.0, 0.1)],
-            "unknown": [entry("one", None, None, None), entry("two", 0.01, None, None)],
-        }
-    )
-    (axes,) = figure.axes
+    mechanisms = {
+        "proposal": [entry("one", 0.02, 0.01, 0.05), entry("two", 0.05, 0.0, 0.1)],
+        "unknown": [entry("one", None, None, None), entry("two", 0.01, None, None)],
+    }
+    (axes,) = rates({"mechanisms": mechanisms}).axes
     assert points(axes) == {"one": pytest.approx([2]), "two": pytest.approx([5, 1])}, "no mark for what is not known"
     assert intervals(axes) == pytest.approx(np.array([[1, 5], [0, 10]]))
 
@@ -122,7 +130,7 @@ def test_the_legend_has_each_colour_in_its_place():
 
 
 def test_a_run_that_missed_nothing_and_a_detector_without_a_name():
-    (axes,) = distributions([{"run": "a", "miss_rate": None, "shares": {"proposal": 0.0}}]).axes
+    (axes,) = distributions(beside({"a": None}, {"proposal": [None]})).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a (0.0 % missed)"]
     how = {"loc": 0.5, "score": 0.3, "miss": "any"}
     empty = {
@@ -143,15 +151,14 @@ def test_the_page_of_a_comparison_draws_shares_rates_and_classes(tmp_path):
         return {"run": run, "share": share, "rate": rate, "rate_interval": ends}
 
     document = {
-        "runs": [{"name": "one"}, {"name": "<two>"}],
+        "runs": [{"name": "one", "miss_rate": 0.5}, {"name": "<two>", "miss_rate": 0.25}],
         "mechanisms": {
             "proposal": [entry("one", 0.25, 0.125, [0.0625, 0.25]), entry("<two>", None, None, None)],
             "background": [entry("one", 0.75, 0.5, None), entry("<two>", 1.0, 0.25, [0.125, 0.5])],
         },
         "by_class": {"cup": {"miss_rate": [0.25, None]}, "bowl": {"miss_rate": [0.5, 0.755]}},
     }
-    rows = [{"run": "one", "miss_rate": 0.5, "shares": {"proposal": 0.25, "background": 0.75}}]
-    page = comparison_page(document, rows, tmp_path / "compared.html").read_text()
+    page = comparison_page(document, tmp_path / "compared.html").read_text()
     drawn = [b64decode(each).decode() for each in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
     said = [set(re.findall(r"<!-- (.*?) -->", each)) for each in drawn]
     assert {"one (50.0 % missed)"} <= said[0]

@@ -1,5 +1,6 @@
 """The scan against a naive second implementation on every position, and the promises of the engine kept."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from misdetect.engine.backend import Asking
 from misdetect.said.errors import BadData, BadSpec, DetectorFailed
 from misdetect.studies.documents import document_of
 from misdetect.studies.scan import SCAN
-from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.pairs import Sizes, candidates, choose_pairs, find_image, find_object, grid, transplants
+from misdetect.studies.scan.prepare import with_detections
 from misdetect.studies.scan.settings import TAUS, ScanSettings, settings_of
 from misdetect.studies.scan.table import PAPER, ROWS
 
@@ -99,10 +100,26 @@ def test_the_papers_own_table_keeps_the_same_laws():
     assert all(np.array(PAPER["no_occlusion"]) <= np.array(PAPER["occlusion_20"]))
 
 
-def test_workers_and_interruptions_change_no_row(pairs, run, tmp_path):
+@pytest.mark.heavy
+def test_workers_change_no_row(pairs, run, tmp_path):
     study = scan_of(ROOMS, pairs, step=7, seed=3)
     two = scanned(study, TileDetector(), tmp_path / "two", make_detector=make_tiles, workers=2).run
     assert two.table().equals(run.table())
+
+
+def test_a_study_that_travels_leaves_its_pixels_behind(rooms, pairs):
+    """A worker gets the study itself, and opens pairs there."""
+    study = scan_of(ROOMS, pairs, step=7, seed=3)
+    here = study.open_pair(0).picture("null", *study.open_pair(0).positions[0].tolist(), 3)
+    sent = pickle.dumps(study)
+    assert len(sent) < rooms[0].image.nbytes
+    there = pickle.loads(sent)  # noqa: S301
+    assert list(there.cases()) == list(study.cases())
+    assert there.open_pair(0).picture("null", *study.open_pair(0).positions[0].tolist(), 3).key == here.key
+
+
+def test_interruptions_change_no_row(pairs, run, tmp_path):
+    study = scan_of(ROOMS, pairs, step=7, seed=3)
 
     class Stops(TileDetector):
         asked = 0

@@ -10,7 +10,7 @@ from scan_toys import TileDetector, make_tiles, random_run, scan_of, scanned
 from misdetect.data import load_data
 from misdetect.said.errors import BadSpec
 from misdetect.studies.documents import document_of
-from misdetect.studies.scan.adaptive import Search, errors, uncertainty
+from misdetect.studies.scan.adaptive import errors, uncertainty
 from misdetect.studies.scan.pairs import candidates, choose_pairs, grid
 from misdetect.studies.scan.settings import TAUS, ScanSettings
 from misdetect.studies.scan.strata import Strata
@@ -151,8 +151,6 @@ def test_it_refines_where_the_map_changes():
 
 
 def test_precision_is_checked():
-    with pytest.raises(BadSpec, match="precision lies in"):
-        Search(0)
     with pytest.raises(BadSpec, match="precision should be from"):
         ScanSettings(precision=0)
 

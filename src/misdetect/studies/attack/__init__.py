@@ -1,8 +1,9 @@
 """``attack``: which loss breaks a detector, and where the confusion goes (paper 5).
 
-``climb`` raises a loss within a ball around an image, ``where`` says which pixels may change, ``plan`` which attacks a
-run has, ``study`` attacks and looks, ``rows`` are what remains of it, ``transfer`` borrows the gradients of another
-detector, ``ladder`` checks whether the attack is strong enough to mean anything, ``verdict`` says it all in words.
+``plan`` says which attacks a run has, ``where`` which pixels they may change; ``study`` attacks (it raises a loss by
+``studies/climb``) and looks, ``rows`` are what remains of it. ``prepare`` chooses images, ``transfer`` borrows the
+gradients of another detector, ``ladder`` checks whether the attack is strong enough to mean anything, ``document``
+counts, and ``verdict`` says it all in words. ``adversarial`` are the images that were made.
 """
 
 from misdetect.studies.contract import Kind

@@ -1,6 +1,8 @@
-"""The adversarial images of a run as data: with the annotations of the images that they were made of."""
+"""The adversarial images that a run kept: one by one, and as data, with the annotations of the images that they were
+made of."""
 
 from misdetect.data.dataset import Dataset, Sample
+from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import Pixels, digest
 from misdetect.said.errors import BadData, BadSpec
@@ -24,6 +26,14 @@ class _Kept:
         return digest(self._data)
 
 
+def kept_image(run: Run, image: str, attack: str) -> Pixels | None:
+    """What ``attack`` made of ``image``; ``None`` where that was not kept."""
+    kept = run.query(
+        "SELECT png FROM rows WHERE kind = 'image' AND image = ? AND condition = ? AND png IS NOT NULL", [image, attack]
+    ).to_pylist()
+    return pixels_of(kept[0]["png"]) if kept else None
+
+
 def first_loss(run: Run) -> str:
     """The attack whose images are meant where none is named."""
     return main_attacks(settings_of(run))[2].name
@@ -41,7 +51,7 @@ class AdversarialImages:
         self._kept = attacked_images(run, which, how)
         if not self._kept:
             raise BadData(f"{run.address} has kept no images of {which}; run it without --no-keep.")
-        self._place = {sample.id: i for i, sample in enumerate(data)}
+        self._place = places(data)
 
     @property
     def backgrounds(self) -> list[str]:

@@ -118,19 +118,18 @@ def _lost(run: Run, condition: str, images: set[str], results: Results) -> Objec
 
 def _distance(results: Results, how: AttackSettings) -> list[Document]:
     """Success against the distance that is kept from all objects; images without pixels so far away are left out."""
+    if how.where != "outside":
+        return []
     found = []
     main = main_attacks(how)[2].name
     for distance, name in [(0, main), *((attack.where.distance, attack.name) for attack in from_afar(how))]:
-        if how.where != "outside":
-            break
         about = [row for row in results.about if row["condition"] == name and row["pixels"]]
-        reached = {row["image"] for row in about if row["image"] in set(results.images)}
-        if not reached:
-            continue
-        success, ends = results.success(results.objects(name, reached))
-        pixels = float(np.mean([row["pixels"] for row in about]))
-        entry = {"distance": distance, "images": len(reached), "success": success, "interval": ends, "pixels": pixels}
-        found.append(entry)
+        reached = {row["image"] for row in about} & set(results.images)
+        if reached:
+            success, ends = results.success(results.objects(name, reached))
+            pixels = float(np.mean([row["pixels"] for row in about]))
+            entry = {"distance": distance, "images": len(reached), "success": success, "interval": ends}
+            found.append(entry | {"pixels": pixels})
     return found
 
 

@@ -8,10 +8,9 @@ from misdetect.drawing.scenes import Row, Scene, among, paired, places
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels
-from misdetect.studies.attack.adversarial import first_loss
+from misdetect.studies.attack.adversarial import first_loss, kept_image
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import CLEAN, main_attacks
-from misdetect.studies.attack.rows import pixels_of
 from misdetect.studies.contract import Evidence
 from misdetect.studies.ledger import literal
 
@@ -46,11 +45,8 @@ class AttackStage:
 
     def pictures(self, key: str) -> tuple[Pixels, Pixels] | None:
         image, attack = _attacked(key)
-        kept = self._run.query(
-            "SELECT png FROM rows WHERE kind = 'image' AND image = ? AND condition = ? AND png IS NOT NULL",
-            [image, attack],
-        ).to_pylist()
-        return (self._clean(image), pixels_of(kept[0]["png"])) if kept else None
+        adversarial = kept_image(self._run, image, attack)
+        return None if adversarial is None else (self._clean(image), adversarial)
 
 
 def _attacked(key: str) -> tuple[str, str]:

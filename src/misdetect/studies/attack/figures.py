@@ -1,5 +1,5 @@
-"""The pictures of an attack run, drawn into its ``images`` folder: the charts of ``attack_figures``, and images before
-and after, with what was detected on them and the perturbation between them."""
+"""The pictures of an attack run, drawn into its ``images`` folder: the charts of ``plots``, and images before and
+after, with what was detected on them and the perturbation between them."""
 
 from pathlib import Path
 
@@ -8,13 +8,14 @@ import numpy as np
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.drawing import charts, figures
 from misdetect.drawing.larger import shown
+from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
-from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.boxes import SIDES, boxes_of
 from misdetect.nouns.picture import Pixels
-from misdetect.studies.attack import plots as attack_figures
+from misdetect.studies.attack import plots
+from misdetect.studies.attack.adversarial import kept_image
 from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.plan import CLEAN, main_attacks
-from misdetect.studies.attack.rows import pixels_of
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.contract import Figures
 from misdetect.studies.documents import read_document
@@ -26,16 +27,16 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     if not most or not document["attacks"]:
         return []
     folder = run.path / "images"
-    drawn = {"attacks.png": attack_figures.attacks(document), "confusion.png": attack_figures.matrices(document)}
+    drawn = {"attacks.png": plots.attacks(document), "confusion.png": plots.matrices(document)}
     if document["clsaval"]:
-        drawn["clsaval.png"] = attack_figures.ablations(document)
+        drawn["clsaval.png"] = plots.ablations(document)
     if document["ladder"] and document["ladder"]["rungs"]:
-        drawn["ladder.png"] = attack_figures.ladder(document)
+        drawn["ladder.png"] = plots.ladder(document)
     if document["distance"]:
-        drawn["distance.png"] = attack_figures.distance(document)
+        drawn["distance.png"] = plots.distance(document)
     made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
     how = settings_of(run)
-    place = {sample.id: i for i, sample in enumerate(data)}
+    place = places(data)
     for attack in main_attacks(how)[2:]:
         for number, image in enumerate(_worst(run, attack.name, most)):
             picture = _before_and_after(run, data[place[image]], attack.name, how)
@@ -56,25 +57,21 @@ def _worst(run: Run, attack: str, most: int) -> list[str]:
 def _before_and_after(run: Run, sample: Sample, attack: str, how: AttackSettings) -> Pixels | None:
     """The clean and the adversarial image with what is reported on them, and the perturbation, amplified."""
     image = sample.id
-    kept = run.query(
-        "SELECT png FROM rows WHERE kind = 'image' AND image = ? AND condition = ? AND png IS NOT NULL", [image, attack]
-    ).to_pylist()
-    if not kept:
+    adversarial = kept_image(run, image, attack)
+    if adversarial is None:
         return None
-    change = pixels_of(kept[0]["png"]).astype(np.float32) - sample.image
+    change = adversarial.astype(np.float32) - sample.image
     clean, factor = shown(sample)
     change = np.kron(change, np.ones((factor, factor, 1), np.float32))  # each pixel of noise as a square
     after = np.rint(clean + change).clip(0, 255).astype(np.uint8)
     gain = 127 / max(float(np.abs(change).max()), 1)
     amplified = (128 + gain * change).astype(np.uint8)  # 1 to 255
     parts = [
-        figures.titled(_with_detections(run, clean, factor, image, CLEAN, how), f"clean: {image}"),
-        figures.titled(amplified, f"change x {gain:.0f}"),
-        figures.titled(
-            _with_detections(run, after, factor, image, attack, how), f"attacked: {attack}, eps {how.eps:g}"
-        ),
+        (f"clean: {image}", _with_detections(run, clean, factor, image, CLEAN, how)),
+        (f"change x {gain:.0f}", amplified),
+        (f"attacked: {attack}, eps {how.eps:g}", _with_detections(run, after, factor, image, attack, how)),
     ]
-    return figures.stacked(parts, sideways=True)
+    return figures.stacked([figures.titled(picture, title) for title, picture in parts], sideways=True)
 
 
 def _with_detections(run: Run, large: Pixels, factor: int, image: str, condition: str, how: AttackSettings) -> Pixels:
@@ -85,9 +82,9 @@ def _with_detections(run: Run, large: Pixels, factor: int, image: str, condition
         "AND image = ? AND condition = ? AND score >= ? ORDER BY score",
         [image, condition, how.score],
     ).to_pylist()
-    boxes = np.array([[row[side] for side in SIDES] for row in rows]).reshape(-1, 4) * factor
     captions = [f"{row['label']} {row['score']:.2f}" for row in rows]
-    return figures.with_boxes(large, boxes, captions, [names.index(row["label"]) for row in rows])
+    labels = [names.index(row["label"]) for row in rows]
+    return figures.with_boxes(large, boxes_of(rows) * factor, captions, labels)
 
 
 FIGURES = Figures(

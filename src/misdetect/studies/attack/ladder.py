@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.words import percent
 from misdetect.metrics.bootstrap import interval, ratios, resamples
 from misdetect.metrics.slices import per_image
 from misdetect.studies.attack.results import Objects
@@ -75,7 +76,7 @@ def ladder(
         found.append(entry)
     broken = [entry for entry in found if not entry["holds"]]
     if flat >= FLAT:
-        says = f"{100 * flat:.0f} % of the steps found no slope at all"
+        says = f"{percent(flat, 0)} of the steps found no slope at all"
         broken.append({"name": "slope", "means": MASKED, "says": says})
     first = next((entry for entry in broken if entry["means"] == MASKED), next(iter(broken), None))
     images = max((len(np.unique(objects.image)) for objects in lost.values()), default=0)
@@ -92,22 +93,18 @@ def ladder(
 
 def _judged(rung: Rung, entry: Mapping[str, Any]) -> tuple[str | None, str]:
     """What is wrong at a rung, if anything, and the sentence for it."""
-    said = f"{rung.name} loses {_percent(entry['success'])} of the objects"
+    said = f"{rung.name} loses {percent(entry['success'], 0)} of the objects"
     if rung.reach and entry["interval"] is not None and entry["interval"][1] < 1 - LEFT:
         return MASKED, f"{said}: so large a change should leave hardly any to be found"
     if entry["change_interval"] is None:
         return None, said
     low, high = entry["change_interval"]
-    against = f"{said}, {rung.than} {_percent(entry['success'] - entry['change'])}"
+    against = f"{said}, {rung.than} {percent(entry['success'] - entry['change'], 0)}"
     if rung.fallen and high < 0:
         return rung.fallen, against
     if rung.gained and low > (0 if rung.gained == MASKED else GAIN):
         return rung.gained, against
     return None, against
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _difference(

@@ -37,9 +37,7 @@ def ladder(document: Document) -> Figure:
     found = document["ladder"]
     groups: dict[str, dict[str, charts.Value]] = {}
     for rung in found["rungs"]:
-        ends = None if rung["interval"] is None else [100 * end for end in rung["interval"]]
-        value = None if rung["success"] is None else 100 * rung["success"]
-        groups[rung["name"]] = {rung["means"] or "the rung holds": (value, ends)}
+        groups[rung["name"]] = {rung["means"] or "the rung holds": charts.percent(rung["success"], rung["interval"])}
     title = f"The ladder, loss {found['loss']}, {found['images']} images: {found['verdict']}"
     figure = charts.whiskers(groups, title, "% of the objects found before that are lost")
     return charts.caption(figure, about(document))
@@ -50,8 +48,9 @@ def distance(document: Document) -> Figure:
     entries = document["distance"]
     away = [float(entry["distance"]) for entry in entries]
     lost = [100 * entry["success"] for entry in entries]
-    curves = {"lost": (away, lost)}
-    figure = charts.lines(curves, "Attacked from a distance", "px kept from every object", "% of the objects lost")
+    figure = charts.lines(
+        {"lost": (away, lost)}, "Attacked from a distance", "px kept from every object", "% of the objects lost"
+    )
     axes = figure.axes[0]
     low, high = ([100 * entry["interval"][end] for entry in entries] for end in (0, 1))
     axes.fill_between(away, low, high, color=charts.SERIES[0], alpha=0.2, linewidth=0)

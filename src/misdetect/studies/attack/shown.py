@@ -2,13 +2,13 @@
 (paper 5)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.words import between, number, percent
 
 
 def show(console: Console, document: Document) -> None:
@@ -41,15 +41,15 @@ def _attacks(document: Document) -> Table:
     )
     table = plain_table(title, "attack", ">AP", ">AP50", ">", ">lost", ">", ">to another class")
     clean = document["clean"]
-    table.add_row("clean", _number(clean["AP"]), _number(clean["AP50"]), _range(clean["intervals"].get("AP50")))
+    table.add_row("clean", number(clean["AP"]), number(clean["AP50"]), between(clean["intervals"].get("AP50"), 3))
     for name, entry in document["attacks"].items():
         table.add_row(
             name,
-            _number(entry["AP"]),
-            _number(entry["AP50"]),
-            _range(entry["intervals"]["AP50"]),
-            _percent(entry["success"]),
-            _range(entry["intervals"]["success"], 100, 0),
+            number(entry["AP"]),
+            number(entry["AP50"]),
+            between(entry["intervals"]["AP50"], 3),
+            percent(entry["success"], 0),
+            between(entry["intervals"]["success"], times=100),
             str(entry["renamed"]),
         )
     return table
@@ -57,24 +57,16 @@ def _attacks(document: Document) -> Table:
 
 def _ladder(ladder: Document) -> Table:
     source = f"; transfer from {ladder['transfer']}" if ladder["transfer"] else ""
-    table = plain_table(
-        f"The ladder: {ladder['verdict']} ({ladder['images']} images, loss {ladder['loss']}{source})",
-        "attack",
-        ">lost",
-        ">",
-        "against",
-        ">more",
-        ">",
-        "",
-    )
+    title = f"The ladder: {ladder['verdict']} ({ladder['images']} images, loss {ladder['loss']}{source})"
+    table = plain_table(title, "attack", ">lost", ">", "against", ">more", ">", "")
     for rung in ladder["rungs"]:
         table.add_row(
             rung["name"],
-            _percent(rung["success"]),
-            _range(rung["interval"], 100, 0),
+            percent(rung["success"], 0),
+            between(rung["interval"], times=100),
             rung["than"] or "",
             "" if rung["change"] is None else f"{100 * rung['change']:+.0f}",
-            _range(rung["change_interval"], 100, 0),
+            between(rung["change_interval"], times=100),
             rung["means"] or "",
         )
     return table
@@ -83,7 +75,7 @@ def _ladder(ladder: Document) -> Table:
 def _distance(entries: Sequence[Document]) -> Table:
     table = plain_table("Attacked only from a distance to every object", ">px away", ">images", ">lost", ">")
     for entry in entries:
-        lost, ends = _percent(entry["success"]), _range(entry["interval"], 100, 0)
+        lost, ends = percent(entry["success"], 0), between(entry["interval"], times=100)
         table.add_row(str(entry["distance"]), str(entry["images"]), lost, ends)
     return table
 
@@ -93,7 +85,7 @@ def _ablations(document: Document) -> Table:
     title = "Classification-ablative validation: AP50 with parts taken from the clean image"
     table = plain_table(title, "attack", *(f">{name}" for name in names))
     for loss, parts in document["clsaval"].items():
-        table.add_row(loss, *(_number(parts[name]["AP50"]) if name in parts else "" for name in names))
+        table.add_row(loss, *(number(parts[name]["AP50"]) if name in parts else "" for name in names))
     return table
 
 
@@ -103,15 +95,3 @@ def _mechanisms(document: Document) -> Table:
     for condition, counts in document["mechanisms"].items():
         table.add_row(condition, *(str(counts[name]) for name in names), str(sum(counts.values())))
     return table
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def _range(ends: Sequence[Any] | None, factor: float = 1, digits: int = 3) -> str:
-    return "" if ends is None else f"{factor * ends[0]:.{digits}f}..{factor * ends[1]:.{digits}f}"

@@ -134,8 +134,7 @@ class AttackStudy(JoinedStudy):
         """The adversarial image, how it was made, and how many pixels were allowed to change."""
         steep = None
         if attack.where.by_slope:
-            where_steep: tuple[float, Any] = yield Gradient(clean.astype(np.float32), scene.target, "all")
-            steep = where_steep[1]
+            _, steep = yield Gradient(clean.astype(np.float32), scene.target, "all")
         mask = attack.where.mask(clean.shape[0], clean.shape[1], scene.truth.boxes, steep)
         ball, pixels = Ball(clean, attack.eps, mask), int(mask.sum())
         if attack.loss is None or not pixels:

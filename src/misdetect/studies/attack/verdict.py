@@ -5,14 +5,14 @@ classification by R_idx (the attacked scores in the clean image's places), both 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from misdetect.drawing.words import number, percent, within
 from misdetect.studies.attack.ladder import LEAST, STRONG, UNCHECKED
 from misdetect.studies.attack.plan import NOISE
+from misdetect.studies.contract import Document
 
 HOLDS, FALLS = 0.8, 0.5
 """Shares of the clean AP50 from which on a part "holds", and below which it "falls"; between them it "weakens"."""
-Document = dict[str, Any]
 
 
 def verdict(document: Document, losses: Sequence[str]) -> Document:
@@ -68,9 +68,9 @@ def _strength(document: Document, word: str) -> str:
 def _effect(document: Document, loss: str) -> str:
     entry, clean, noise = document["attacks"][loss], document["clean"], document["attacks"][NOISE]
     return (
-        f"{loss}: AP50 falls from {_number(clean['AP50'])} to {_number(entry['AP50'])}"
-        f"{_ends(entry['intervals'].get('AP50'))}; {entry['lost']} of {document['right']} objects that were found are "
-        f"lost ({_percent(entry['success'])}), by noise of the same size {_percent(noise['success'])}."
+        f"{loss}: AP50 falls from {number(clean['AP50'])} to {number(entry['AP50'])}"
+        f"{within(entry['intervals'].get('AP50'))}; {entry['lost']} of {document['right']} objects that were found are "
+        f"lost ({percent(entry['success'], 0)}), by noise of the same size {percent(noise['success'], 0)}."
     )
 
 
@@ -78,22 +78,23 @@ def _parts(document: Document, loss: str, found: Document) -> str:
     parts = document["clsaval"][loss]
     boxes, scores = found["localisation"][loss], found["classification"][loss]
     return (
-        f"{loss}: localisation {boxes['verdict']} (R_all AP50 {_number(parts['r_all']['AP50'])}), classification "
-        f"{scores['verdict']} (R_idx AP50 {_number(parts['r_idx']['AP50'])})."
+        f"{loss}: localisation {boxes['verdict']} (R_all AP50 {number(parts['r_all']['AP50'])}), classification "
+        f"{scores['verdict']} (R_idx AP50 {number(parts['r_idx']['AP50'])})."
     )
 
 
-def _foreground(loss: str, went: Document) -> str:
-    total = sum(went.values())
+def _foreground(loss: str, on_objects: Document) -> str:
+    total = sum(on_objects.values())
     if not total:
         return f"{loss}: no box that was reported on an object stays on it."
-    shares = {name: went[name] / total for name in ("background", "other", "right")}
+    shares = {name: on_objects[name] / total for name in ("background", "other", "right")}
     most = "the background" if shares["background"] > shares["other"] else "other classes"
     most = "both background and other classes" if shares["background"] == shares["other"] else most
     lead = f"{loss}: foreground is lost to {most}" if shares["right"] < 1 else f"{loss}: no foreground is lost"
+    said = {name: percent(share, 0) for name, share in shares.items()}
     return (
-        f"{lead}: of {total:g} boxes that were reported and still lie on an object, {_percent(shares['background'])} "
-        f"are now called background, {_percent(shares['other'])} another class, {_percent(shares['right'])} are right."
+        f"{lead}: of {total:g} boxes that were reported and still lie on an object, {said['background']} are now "
+        f"called background, {said['other']} another class, {said['right']} are right."
     )
 
 
@@ -113,15 +114,3 @@ def _word(share: float | None) -> str:
     if share is None:
         return "unknown"
     return "holds" if share >= HOLDS else "falls" if share < FALLS else "weakens"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def _ends(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"

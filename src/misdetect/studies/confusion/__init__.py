@@ -16,6 +16,5 @@ CONFUSION = Kind(
     example="--detector zoo:yolox --data rooms:val --out RUN",
     headlines=("outcomes.right",),
     settings="settings:ConfusionSettings",
-    ledger="document:ledger",
     stored="stored:stored",
 )

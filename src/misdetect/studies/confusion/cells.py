@@ -6,8 +6,10 @@ The worst of a wrong cell is what the detector is surest of, of a right one what
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from misdetect.engine.store import Run
-from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.boxes import Floats
 from misdetect.nouns.labels import plain_name
 from misdetect.said.errors import BadSpec
 from misdetect.studies.confusion.rows import MISSED, SUNK
@@ -30,45 +32,37 @@ def read_cell(text: str, labels: Sequence[str]) -> Cell:
     )
 
 
+def largest(weights: Floats, most: int) -> list[tuple[int, int]]:
+    """The cells of ``weights`` ``[N, N]`` that are above 0, row and column, those that weigh most first."""
+    cells = np.argwhere(weights > 0)
+    order = np.lexsort((cells[:, 1], cells[:, 0], -weights[cells[:, 0], cells[:, 1]]))[:most]
+    return [(a, b) for a, b in cells[order].tolist()]
+
+
 def behind(run: Run, cell: Cell, background: str, most: int) -> list[dict[str, Any]]:
     """The first ``most`` entries of ``cell``; ``background`` is what the matrix calls it."""
     actual, predicted = cell
     if predicted == MISSED:
-        rows = run.query(
-            "SELECT * FROM rows WHERE kind = 'object' AND label = ? AND outcome = 'missed' "
+        found = run.query(
+            "SELECT image, file, id AS object, [x0, y0, x1, y1] AS box FROM rows "
+            "WHERE kind = 'object' AND label = ? AND outcome = 'missed' "
             'ORDER BY (x1 - x0) * (y1 - y0) DESC, case_index, "row" LIMIT ?',
             [actual, most],
-        ).to_pylist()
-        return [{**_place(row), "object": row["id"], "box": _box(row)} for row in rows]
-    worst = "d.iou" if actual == predicted != background else f"-d.{SUNK if predicted == background else 'score'}"
-    objects = ", ".join(f"t.{side} AS object_{side}" for side in SIDES)
-    rows = run.query(
-        f"SELECT d.*, t.id AS object, t.outcome AS object_outcome, {objects} FROM rows d "
-        "LEFT JOIN (FROM rows WHERE kind = 'object') t ON t.case_index = d.case_index AND t.id = d.matched "
-        "WHERE d.kind = 'detection' AND d.actual = ? AND d.predicted = ? "
-        f"ORDER BY {worst}, d.case_index, d.row LIMIT ?",
-        [actual, predicted, most],
-    ).to_pylist()
-    return [
-        {
-            **_place(row),
-            "object": row["object"],
-            "object_outcome": row["object_outcome"],
-            "object_box": None if row["object"] is None else _box(row, "object_"),
-            "detection": row["id"],
-            "label": row["label"],
-            "score": row["score"],
-            "background": row["background"],
-            "iou": row["iou"],
-            "box": _box(row),
-        }
-        for row in rows
-    ]
+        )
+    else:
+        worst = "d.iou" if actual == predicted != background else f"-d.{SUNK if predicted == background else 'score'}"
+        found = run.query(
+            "SELECT d.image, d.file, t.id AS object, t.outcome AS object_outcome, CASE WHEN t.id IS NOT NULL "
+            "THEN [t.x0, t.y0, t.x1, t.y1] END AS object_box, d.id AS detection, d.label, d.score, d.background, "
+            "d.iou, [d.x0, d.y0, d.x1, d.y1] AS box FROM rows d "
+            "LEFT JOIN (FROM rows WHERE kind = 'object') t ON t.case_index = d.case_index AND t.id = d.matched "
+            "WHERE d.kind = 'detection' AND d.actual = ? AND d.predicted = ? "
+            f"ORDER BY {worst}, d.case_index, d.row LIMIT ?",
+            [actual, predicted, most],
+        )
+    return [{name: _rounded(value) for name, value in row.items()} for row in found.to_pylist()]
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    return {"image": row["image"], "file": row["file"]}
-
-
-def _box(row: dict[str, Any], prefix: str = "") -> list[float]:
-    return [round(row[prefix + side], 1) for side in SIDES]
+def _rounded(value: Any) -> Any:
+    """A box to a tenth of a pixel, anything else as it is."""
+    return [round(side, 1) for side in value] if isinstance(value, list) else value

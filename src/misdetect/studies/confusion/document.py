@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.words import percent, within
 from misdetect.engine.store import Run
 from misdetect.metrics.columns import TruthColumns
 from misdetect.metrics.confusion import BINS, Confusion, found_by_class
 from misdetect.metrics.slices import rate_intervals
-from misdetect.nouns.boxes import Floats
-from misdetect.studies.confusion.cells import behind, read_cell
+from misdetect.nouns.boxes import Floats, Ints
+from misdetect.studies.confusion.cells import behind, largest, read_cell
 from misdetect.studies.confusion.rows import COLUMNS, OUTCOMES, Said, columns_of, labels_of
 from misdetect.studies.confusion.settings import ConfusionSettings
-from misdetect.studies.contract import Headline
+from misdetect.studies.contract import Document, Headline
 
-Document = dict[str, Any]
 _TOP = 20
 
 
@@ -41,6 +41,9 @@ class _Read:
         self.truth: TruthColumns = truth
         self.counted = known & ~truth.crowd
         """Objects of classes that the detector has: those of which recall is."""
+        lacking = set(truth.label[~truth.crowd & ~self.counted].tolist())
+        self.unknown = sorted(self.labels[i] for i in lacking)
+        """The classes of the others."""
         self.said: Said = self.every.chosen(self.every.columns.scores >= self.how.score)
         self.matrix: Confusion = self.said.confusion(truth, self.how)
         self.right = self.matrix.became == truth.label
@@ -70,15 +73,19 @@ def document(run: Run) -> Document:
     }
 
 
+def _count(value: float) -> float | int:
+    """A whole number as such: counts are, but for the soft mode."""
+    return int(value) if float(value).is_integer() else round(float(value), 6)
+
+
 def _plain(matrix: Floats) -> list[list[float | int]]:
-    """Whole numbers as such: counts are, but for the soft mode."""
-    return [[int(v) if float(v).is_integer() else round(float(v), 6) for v in row] for row in matrix.tolist()]
+    return [list(map(_count, row)) for row in matrix.tolist()]
 
 
 def _histograms(m: Confusion, labels: Sequence[str]) -> list[list[Any]]:
     """``[actual, predicted, detections by IoU]`` of the cells that are not empty."""
     cells = np.argwhere(m.counts > 0).tolist()
-    return [[labels[a], labels[b], _plain(m.histograms[a, b][None])[0]] for a, b in cells]
+    return [[labels[a], labels[b], list(map(_count, m.histograms[a, b].tolist()))] for a, b in cells]
 
 
 def _became(read: _Read) -> Any:
@@ -93,7 +100,7 @@ def _dependent(m: Confusion, labels: Sequence[str]) -> list[Document]:
     cells = np.argwhere(m.policy_dependent).tolist()
     found = []
     for a, b in cells:
-        counts = {name: _plain(each[a, b].reshape(1, 1))[0][0] for name, each in m.counts_by_policy.items()}
+        counts = {name: _count(each[a, b]) for name, each in m.counts_by_policy.items()}
         found.append({"actual": labels[a], "predicted": labels[b], "counts": counts})
     return sorted(found, key=lambda each: min(each["counts"].values()) - max(each["counts"].values()))
 
@@ -106,16 +113,12 @@ def _rates(read: _Read) -> Document:
     recall = _rate(read.right[objects], read.truth.label[objects], read.truth.image[objects], c, how)
     precision = _rate((m.row == m.column)[reported], m.column[reported], read.said.columns.image[reported], c, how)
     predicted = np.bincount(m.column[reported], minlength=c)
-    unknown = np.bincount(read.truth.label[~read.truth.crowd & ~read.counted], minlength=c) > 0
     by_class = {
         name: {
             "objects": int(m.objects[i]),
-            "right": int(m.right[i]),
-            "confused": int(m.confused[i]),
-            "background": int(m.sunk[i]),
-            "missed": int(m.missed[i]),
+            **{outcome: int(each[i]) for outcome, each in _outcomes(m).items()},
             "detections": int(predicted[i]),
-            "known": not bool(unknown[i]),
+            "known": name not in read.unknown,
             "recall": recall[i + 1]["value"],
             "recall_interval": recall[i + 1]["interval"],
             "precision": precision[i + 1]["value"],
@@ -125,7 +128,7 @@ def _rates(read: _Read) -> Document:
     }
     return {
         "objects": int(m.objects.sum()),
-        "outcomes": _outcomes(m),
+        "outcomes": {name: int(each.sum()) for name, each in _outcomes(m).items()},
         "detections": int(reported.sum()),
         "recall": recall[0],
         "precision": precision[0],
@@ -133,9 +136,9 @@ def _rates(read: _Read) -> Document:
     }
 
 
-def _outcomes(m: Confusion) -> dict[str, int]:
-    """Objects of all classes by what became of them."""
-    return {name: int(each.sum()) for name, each in zip(OUTCOMES, (m.right, m.confused, m.sunk, m.missed), strict=True)}
+def _outcomes(m: Confusion) -> dict[str, Ints]:
+    """Objects of each class ``[C]`` by what became of them."""
+    return dict(zip(OUTCOMES, (m.right, m.confused, m.sunk, m.missed), strict=True))
 
 
 def _rate(hit: Any, label: Any, image: Any, classes: int, how: ConfusionSettings) -> list[Document]:
@@ -186,18 +189,16 @@ def _confusions(read: _Read) -> list[Document]:
     m, labels = read.matrix, read.labels
     between = m.counts[:-1, :-1].copy()
     np.fill_diagonal(between, 0)
-    cells = np.argwhere(between > 0)
-    order = np.lexsort((cells[:, 1], cells[:, 0], -between[cells[:, 0], cells[:, 1]]))[:_TOP]
     return [
         {
             "actual": labels[a],
             "predicted": labels[b],
-            "count": _plain(m.counts[a, b].reshape(1, 1))[0][0],
+            "count": _count(m.counts[a, b]),
             "confidence": float(m.confidence[a, b]),
             "objects": int(((m.became == b) & (read.truth.label == a)).sum()),
             "policy_dependent": bool(m.policy_dependent[a, b]),
         }
-        for a, b in cells[order].tolist()
+        for a, b in largest(between, _TOP)
     ]
 
 
@@ -210,23 +211,17 @@ def _conservation(read: _Read) -> Document:
         "below_score": len(read.every.columns) - len(read.said.columns),
         "left_out": tally["left-out", "unknown-class"],
     }
-    objects = _outcomes(m)
+    objects = {name: int(each.sum()) for name, each in _outcomes(m).items()}
     ignored = {why: tally["ignored", why] for why in ("crowd", "absent")}
     known = sum(n for (kind, _), n in tally.items() if kind == "detection")
-    whole = {
-        "detections": known + tally["left-out", "unknown-class"],
-        "objects": sum(n for (kind, _), n in tally.items() if kind == "object"),
-    }
-    holds = (
-        sum(detections.values()) == whole["detections"]
-        and sum(objects.values()) == whole["objects"]
-        and abs(float(m.counts.sum()) - detections["in_cells"]) < 1e-6
-    )
+    reported = known + tally["left-out", "unknown-class"]
+    annotated = sum(n for (kind, _), n in tally.items() if kind == "object")
+    counted = abs(float(m.counts.sum()) - detections["in_cells"]) < 1e-6
     return {
-        "detections": {"all": whole["detections"], **detections},
-        "objects": {"all": whole["objects"], **objects},
+        "detections": {"all": reported, **detections},
+        "objects": {"all": annotated, **objects},
         "ignored": ignored,
-        "holds": holds,
+        "holds": counted and sum(detections.values()) == reported and sum(objects.values()) == annotated,
     }
 
 
@@ -245,10 +240,11 @@ def _notes(read: _Read) -> list[str]:
             f"{sunk} reported detections are predicted background: its score is above that of every class "
             "(--background reported takes them as reported)."
         )
-    if missing := sorted(name for i, name in enumerate(read.labels[:-1]) if _is_unknown(read, i)):
+    if read.unknown:
+        some = ", ".join(read.unknown[:4]) + (" …" if len(read.unknown) > 4 else "")
         found.append(
-            f"here the objects of {', '.join(missing[:4])}{' …' if len(missing) > 4 else ''}, which the detector does "
-            "not have, are rows of the matrix; they are in no recall."
+            f"here the objects of {some}, which the detector does not have, are rows of the matrix; they are in no "
+            "recall."
         )
     if left := read.tally["left-out", "unknown-class"]:
         found.append(f"{left} detections are of classes that the data does not have; they are left out.")
@@ -257,24 +253,18 @@ def _notes(read: _Read) -> list[str]:
     return found
 
 
-def _is_unknown(read: _Read, label: int) -> bool:
-    own = (read.truth.label == label) & ~read.truth.crowd
-    return bool(own.any() and not (own & read.counted).any())
-
-
 def sentences(document: Document) -> list[str]:
     """What was found, the most important first."""
     if not document["objects"]:
         return ["Nothing is annotated here that could be confused."]
     total, recall = document["objects"], document["recall"]
     counts = document["outcomes"]
-    shares = (f"{counts[name]} ({100 * counts[name] / total:.1f} %) {words}" for name, words in _WORDS.items())
+    shares = (f"{counts[name]} ({percent(counts[name] / total)}) {words}" for name, words in _WORDS.items())
     said = [f"Of {total} objects {', '.join(shares)}."]
     if recall["value"] is not None:
-        low, high = recall["interval"]
         precision = document["precision"]["value"]
-        known = "" if precision is None else f", precision {100 * precision:.1f} %"
-        said.append(f"Recall {100 * recall['value']:.1f} % ({100 * low:.0f} to {100 * high:.0f}){known}.")
+        known = "" if precision is None else f", precision {percent(precision)}"
+        said.append(f"Recall {percent(recall['value'])}{within(recall['interval'], 0, 100)}{known}.")
     if document["confusions"]:
         worst = document["confusions"][0]
         times = f"{worst['count']:.4g} detection{'s' if worst['count'] != 1 else ''}"
@@ -296,18 +286,3 @@ def numbers(document: Document) -> dict[str, Headline]:
     total = document["objects"]
     shares = {f"share.{name}": Headline(n / total if total else None) for name, n in document["outcomes"].items()}
     return found | shares
-
-
-def ledger(run: Run) -> str:
-    """Objects with what they became, and the detections that are wrong and speak for no object."""
-    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, score, iou"""
-    nothing = labels_of(run.about["identity"]["data"]["names"])[-1].replace("'", "''")
-    return f"""
-        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' OR NOT known THEN 'ignored' WHEN outcome = 'right'
-        THEN 'found' WHEN outcome = 'confused' THEN 'renamed' ELSE 'missed' END AS outcome,
-        CASE WHEN kind = 'ignored' OR NOT known THEN 'unknown' WHEN outcome = 'right' THEN 'harmless' ELSE 'harmful' END
-        AS harm, CASE WHEN outcome <> 'right' THEN became END AS became, coalesce(reason, outcome) AS reason
-        FROM rows WHERE kind IN ('object', 'ignored')
-        UNION ALL BY NAME
-        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, actual AS reason
-        FROM rows WHERE kind = 'detection' AND predicted <> actual AND predicted <> '{nothing}' AND NOT speaks"""

@@ -9,8 +9,9 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
-from misdetect.drawing.figures import enlarged, save_png, stacked, titled, with_boxes
+from misdetect.drawing.figures import cropped, save_png, stacked, titled, widened
 from misdetect.drawing.matrix import SHOWN
+from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import Pixels
 from misdetect.said.errors import BadImage
@@ -36,8 +37,8 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     if len(document["labels"]) - 1 <= SHOWN:
         drawn["confusion-iou.png"] = iou_figure(document)
     made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
-    place = {data[i].id: i for i in range(len(data))}
-    for number, (cell, count) in enumerate(largest(document)[:most], start=1):
+    place = places(data)
+    for number, (cell, count) in enumerate(worst(document)[:most], start=1):
         entries = behind(run, cell, document["labels"][-1], _EACH)
         crops = [crop for entry in entries if (crop := _photo(data, place, entry)) is not None]
         if crops:
@@ -46,7 +47,7 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     return made
 
 
-def largest(document: Document) -> list[tuple[Cell, float]]:
+def worst(document: Document) -> list[tuple[Cell, float]]:
     """The wrong cells and the missed objects of each class, with how many there are, the most first."""
     labels, counts = document["labels"], np.array(document["counts"], dtype=float)
     np.fill_diagonal(counts, 0)
@@ -73,16 +74,11 @@ def _photo(data: Dataset, place: dict[str, int], entry: dict[str, Any]) -> Pixel
     around = np.maximum(0.4 * (high - low), 12)
     x0, y0 = np.maximum(np.floor(low - around), 0).astype(int).tolist()
     x1, y1 = np.maximum(np.ceil(high + around), 0).astype(int).tolist()
-    cut = image[y0:y1, x0:x1]
-    if not cut.size:
+    if not image[y0:y1, x0:x1].size:
         return None
-    big, factor = enlarged(np.ascontiguousarray(cut), 200)
-    corner = np.array([x0, y0, x0, y0])
-    edge = np.clip((shown - corner) * factor, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
-    drawn = with_boxes(big, edge, [""] * len(shown), [paint for box, paint in boxes if box is not None])
+    drawn = cropped(image, (x0, y0, x1, y1), 200, shown, [paint for box, paint in boxes if box is not None])
     told = f"{entry['label']} {entry['score']:.2f}, IoU {entry['iou']:.2f}" if "detection" in entry else "missed"
-    wide = max(200, 8 * len(told) + 8)
-    return titled(titled(stacked([drawn, np.full((1, wide, 3), 255, np.uint8)], gap=0), told), entry["file"][-30:])
+    return titled(titled(widened(drawn, max(200, 8 * len(told) + 8)), told), entry["file"][-30:])
 
 
 FIGURES = Figures(

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import RIGHT, WRONG, Shown, matrix, readable, shares, told
+from misdetect.drawing.matrix import RIGHT, WRONG, Shown, labelled, matrix, readable, shares, told
 
 _MODES = {
     "hard": "predicted background where that outscores every class",
@@ -108,11 +108,7 @@ def iou_figure(document: Document) -> Figure:
         axes.text(x + 0.45, y - 0.74, f"{confidence[place[actual], place[predicted]]:.1f}", ha="center", fontsize=6.5)
     axes.set_xlim(-0.5, n - 0.5)
     axes.set_ylim(n - 0.5, -0.5)
-    axes.set_aspect("equal")
     names = [readable(name) for name in labels]
-    axes.set_xticks(range(n), names, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
-    axes.set_yticks(range(n), names, fontsize=8)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("actual")
-    axes.set_title("Σ confidence, and detections by IoU, from 0 (left) to 1 (right) in steps of .1", fontsize=9)
+    title = "Σ confidence, and detections by IoU, from 0 (left) to 1 (right) in steps of .1"
+    labelled(axes, names, names, range(n), title)
     return charts.caption(figure, footer(document))

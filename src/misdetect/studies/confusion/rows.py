@@ -1,4 +1,4 @@
-"""The columns of a confusion run, the rows of one image, and the way back from rows to columns.
+"""The columns of a confusion run, the rows of one image, the way back from rows to columns, and the ledger.
 
 ``kind`` says what a row is about: an "object" of a class that the data knows, a "detection", an annotation that is
 "ignored" (a crowd, an absent part), or a detection "left-out" because the data has no such class. Every annotation and
@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data.dataset import Sample
+from misdetect.engine.store import Run
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.confusion import BACKGROUND, Confusion, confusion, in_data_columns
 from misdetect.metrics.scoring import distinct
-from misdetect.nouns.boxes import SIDES, Bools, Floats, Ints, sides
+from misdetect.nouns.boxes import SIDES, Bools, Floats, sides
 from misdetect.nouns.candidates import Candidates
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.labels import Joined
@@ -105,7 +106,7 @@ def image_rows(
     truth, labels = sample.truth, labels_of(names)
     ids, crowd = np.asarray(truth.ids), np.asarray(truth.crowd, dtype=np.bool_)
     counted = np.flatnonzero(crowd | truth.present)
-    columns = _truth(sample, names, counted)
+    columns = TruthColumns.of_image(sample, counted, truth.labels[counted], names)
     left_out = said.columns.label < 0
     inside = ~left_out & (said.columns.scores >= how.score)
     chosen = said.chosen(inside)
@@ -122,28 +123,12 @@ def image_rows(
         rows.append(own | row | sides(truth.boxes[at]))
     place = np.cumsum(inside) - 1  # in what was chosen
     for d in np.flatnonzero(~left_out).tolist():
-        row = _detection(said, labels, d)
-        if inside[d]:
-            row |= _counted(columns, labels, result, int(place[d]))
-        rows.append(own | row | ({} if inside[d] else {"reason": "score"}))
+        where = _counted(columns, labels, result, int(place[d])) if inside[d] else {"reason": "score"}
+        rows.append(own | _detection(said, labels, d) | where)
     for d in np.flatnonzero(left_out & (said.columns.scores >= how.score)).tolist():
         row = {"kind": LEFT_OUT, "id": d, "label": detector_names[found.labels[d]], "reason": "unknown-class"}
         rows.append(own | row | {"score": float(found.scores[d]), **sides(found.boxes[d])})
     return rows
-
-
-def _truth(sample: Sample, names: Sequence[str], rows: Ints) -> TruthColumns:
-    truth = sample.truth
-    return TruthColumns(
-        images=(ImageRow(sample.file_name, sample.image_id, sample.width, sample.height, sample.id),),
-        names=tuple(names),
-        image=np.zeros(len(rows), np.int64),
-        label=truth.labels[rows],
-        boxes=truth.boxes[rows],
-        areas=np.asarray(truth.areas)[rows],
-        crowd=np.asarray(truth.crowd, dtype=np.bool_)[rows],
-        ids=np.asarray(truth.ids)[rows],
-    )
 
 
 def outcome(label: int, became: int, classes: int) -> str:
@@ -196,10 +181,7 @@ def _counted(truth: TruthColumns, labels: Sequence[str], result: Confusion, plac
     return row if at < 0 else row | {"matched": int(truth.ids[at])}
 
 
-COLUMNS = (
-    "case_index, kind, file, image, width, height, id, label, known, reason, x0, y0, x1, y1, score, background, best, "
-    "vector, matched, speaks"
-)
+COLUMNS = "case_index, kind, id, label, known, reason, x0, y0, x1, y1, score, background, best, vector"
 """What ``columns_of`` reads."""
 
 
@@ -236,3 +218,18 @@ def _scores(column: pa.ChunkedArray, chosen: Bools) -> Floats | None:
     """Numbers, or lists of equally many, of the ``chosen`` rows; ``None`` where they hold none."""
     values = column.filter(pa.array(chosen)).to_pylist()
     return None if values[0] is None else np.array(values, dtype=np.float64)
+
+
+def ledger(run: Run) -> str:
+    """Objects with what they became, and the detections that are wrong and speak for no object."""
+    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, score, iou"""
+    nothing = labels_of(run.about["identity"]["data"]["names"])[-1].replace("'", "''")
+    return f"""
+        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' OR NOT known THEN 'ignored' WHEN outcome = 'right'
+        THEN 'found' WHEN outcome = 'confused' THEN 'renamed' ELSE 'missed' END AS outcome,
+        CASE WHEN kind = 'ignored' OR NOT known THEN 'unknown' WHEN outcome = 'right' THEN 'harmless' ELSE 'harmful' END
+        AS harm, CASE WHEN outcome <> 'right' THEN became END AS became, coalesce(reason, outcome) AS reason
+        FROM rows WHERE kind IN ('object', 'ignored')
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, actual AS reason
+        FROM rows WHERE kind = 'detection' AND predicted <> actual AND predicted <> '{nothing}' AND NOT speaks"""

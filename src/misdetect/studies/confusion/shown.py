@@ -4,16 +4,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.drawing.terminal import Document, plain_table, unfinished
-from misdetect.studies.told import change_cell
+from misdetect.drawing.terminal import Document, plain_table, show_pictures, show_progress
+from misdetect.drawing.words import UNKNOWN, number, percent
+from misdetect.studies.told import change_cell, show_why_not_paired
 
 _CLASSES, _WORST = 12, 10
 
 
 def show(console: Console, document: Document) -> None:
     """The document for a person: the matrix, the worst classes, why recall is what it is, and one cell."""
-    if (line := unfinished(document)) is not None:
-        console.print(line)
+    show_progress(console, document)
     settings, detections = document["settings"], document["conservation"]["detections"]
     console.print(
         f"{document['objects']} objects, {detections['in_cells']} detections in cells: score >= {settings['score']:g}, "
@@ -37,8 +37,7 @@ def show(console: Console, document: Document) -> None:
             table.add_row(*names, _count(each["count"]), f"{each['confidence']:.1f}", mark)
         console.print(table)
     console.print(_steps(document))
-    for path in document.get("pictures", ())[:3]:
-        console.print(Text(f"Picture: {path}"))
+    show_pictures(console, document)
 
 
 def _matrix(document: Document) -> Text:
@@ -67,7 +66,7 @@ def _classes(document: Document) -> Table:
     )
     for name, row in worst:
         counts = (str(row[key]) for key in ("objects", "right", "confused", "background", "missed"))
-        table.add_row(Text(name), *counts, _percent(row["recall"]), _percent(row["precision"]))
+        table.add_row(Text(name), *counts, percent(row["recall"]), percent(row["precision"]))
     return table
 
 
@@ -77,7 +76,7 @@ def _steps(document: Document) -> Table:
     )
     for step in document["recall_steps"]:
         change = "" if step["change"] is None else f"{step['change']:+d}"
-        table.add_row(Text(step["rule"]), str(step["objects"]), _percent(step["recall"]), change)
+        table.add_row(Text(step["rule"]), str(step["objects"]), percent(step["recall"]), change)
     return table
 
 
@@ -88,9 +87,9 @@ def _show_cell(console: Console, cell: Document) -> None:
         return
     table = plain_table(title, "file", ">object", ">score", ">background", ">IoU", "box")
     for each in cell["entries"]:
-        number = "–" if each["object"] is None else str(each["object"])
-        scores = (_number(each.get(name)) for name in ("score", "background", "iou"))
-        table.add_row(Text(each["file"]), number, *scores, " ".join(f"{side:g}" for side in each["box"]))
+        known = UNKNOWN if each["object"] is None else str(each["object"])
+        scores = (number(each.get(name), 2) for name in ("score", "background", "iou"))
+        table.add_row(Text(each["file"]), known, *scores, " ".join(f"{side:g}" for side in each["box"]))
     console.print(table)
 
 
@@ -99,19 +98,10 @@ def _count(value: float) -> str:
     return "" if value < 0.05 else f"{value:g}" if float(value).is_integer() else f"{value:.1f}"
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
-
-
 def show_compared(console: Console, document: Document) -> None:
     """Runs side by side: what became of the objects, and the cells that differ most."""
     names = [run["name"] for run in document["runs"]]
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     if document["paired"]:
         console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
     table = plain_table("What became of the objects", "", *(f">{name}" for name in names), wrapped=names)

@@ -1,9 +1,8 @@
 """The detections on every image: a case and a question per image, a row per detection."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,11 +13,12 @@ from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import sides
 from misdetect.nouns.labels import join_labels
-from misdetect.nouns.open_names import fixed, names_in
+from misdetect.nouns.open_names import names_in
 from misdetect.nouns.protocols import Detector
 from misdetect.studies.coco_results import coco_results, write_results
 from misdetect.studies.columns import box
 from misdetect.studies.contract import Document, Headline
+from misdetect.studies.joined import ImageStudy
 from misdetect.studies.running import Running
 
 
@@ -30,11 +30,11 @@ class DetectSettings(Running):
     """
 
 
-class DetectStudy:
+class DetectStudy(ImageStudy):
     """Detections on every image of ``opened``, for a detector with class ``names``."""
 
     name = "detect"
-    schema = pa.schema(
+    schema: pa.Schema = pa.schema(
         [
             ("image", pa.string()),
             ("label", pa.string()),
@@ -45,23 +45,8 @@ class DetectStudy:
     )
 
     def __init__(self, opened: Opened, names: Sequence[str]) -> None:
-        self._opened, self._names = opened, fixed(names)
-
-    @property
-    def data(self) -> Dataset:
-        """What it looks at."""
-        return self._opened.data
-
-    def settings(self) -> dict[str, Any]:
-        """Nothing beside detector and data decides the rows."""
-        return {}
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def cases(self) -> Iterator[Case]:
-        """One case per image, named by the sample."""
-        return (Case(i, self.data[i].id) for i in range(len(self.data)))
+        super().__init__(opened, names)
+        self.how = DetectSettings()  # nothing beside detector and data decides the rows
 
     def run(self, case: Case) -> Steps:
         """Ask once; a row per detection."""
@@ -69,7 +54,7 @@ class DetectStudy:
         return [
             {
                 "image": case.id,
-                "label": self._names[label],
+                "label": self.names[label],
                 "score": score,
                 **sides(box),
                 "mask": None if found.masks is None else found.masks.rle(i)["counts"],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.nouns.boxes import Bools, Floats, Ints, iou, match
-from misdetect.studies.doctor.evidence import Answer
+from misdetect.studies.doctor.answers import Answer
 from misdetect.studies.doctor.observe import Finding, observed
 
 SHOWN = 20
@@ -44,32 +44,29 @@ class Pairs:
 def pair(reference: Mapping[int, Answer], detector: Mapping[int, Answer], to_space: Ints, score: float) -> Pairs:
     """Match what the reference sees from ``score`` on with the detector's answers on the same images, by place
     alone."""
-    columns: list[list[Any]] = [[] for _ in range(9)]
-    for image in sorted(set(reference) & set(detector)):
-        own, other = reference[image], detector[image]
-        rows = np.flatnonzero(own.scores >= score)
-        overlaps = iou(own.boxes[rows], _sound(other.boxes))
-        same = np.equal.outer(own.labels[rows], _mapped(other.labels, to_space))
-        # of several boxes in one place the one of its class, and of these the surer, is its partner
-        weights = np.where(overlaps >= 0.3, overlaps + same + 0.5 * np.clip(other.scores, 0, 1)[None, :], 0)
-        first, second = match(weights) if weights.size else (np.zeros(0, np.int64),) * 2
-        partner = np.full(len(rows), -1, np.int64)
-        partner[first] = second
-        for at, j in zip(rows, partner, strict=True):
-            box, mate = own.boxes[at], other.boxes[j] if j >= 0 else np.full(4, np.nan)
-            size, new = np.maximum(box[2:] - box[:2], 1e-6), np.maximum(mate[2:] - mate[:2], 1e-6)
-            values = (
-                *(image, box, own.labels[at], own.scores[at], j),
-                ((mate[:2] + mate[2:]) - (box[:2] + box[2:])) / 2 / size,
-                np.log(new / size),
-                *((_mapped(other.labels, to_space)[j], other.scores[j]) if j >= 0 else (-1, np.nan)),
-            )
-            for column, value in zip(columns, values, strict=True):
-                column.append(value)
-    shapes = ((), (4,), (), (), (), (2,), (2,), (), ())
-    kinds = (np.int64, float, np.int64, float, np.int64, float, float, np.int64, float)
-    made = [np.array(c, k).reshape(len(c), *s) for c, k, s in zip(columns, kinds, shapes, strict=True)]
-    return Pairs(*made)
+    nothing = Answer(np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.int64))
+    both = [(image, reference[image], detector[image]) for image in sorted(set(reference) & set(detector))]
+    parts = [_beside(*each, to_space, score) for each in ((-1, nothing, nothing), *both)]
+    return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _beside(image: int, own: Answer, other: Answer, to_space: Ints, score: float) -> tuple[Any, ...]:
+    """The columns of ``Pairs`` of one image."""
+    rows = np.flatnonzero(own.scores >= score)
+    boxes, labels = own.boxes[rows], _mapped(other.labels, to_space)
+    overlaps = iou(boxes, _sound(other.boxes))
+    same = np.equal.outer(own.labels[rows], labels)
+    # of several boxes in one place the one of its class, and of these the surer, is its partner
+    weights = np.where(overlaps >= 0.3, overlaps + same + 0.5 * np.clip(other.scores, 0, 1)[None, :], 0)
+    first, second = match(weights) if weights.size else (np.zeros(0, np.int64),) * 2
+    partner, label = np.full((2, len(rows)), -1, np.int64)
+    partner[first], label[first] = second, labels[second]
+    mate, surely = np.full((len(rows), 4), np.nan), np.full(len(rows), np.nan)
+    mate[first], surely[first] = other.boxes[second], other.scores[second]
+    size, new = (np.maximum(each[:, 2:] - each[:, :2], 1e-6) for each in (boxes, mate))
+    shift = ((mate[:, :2] + mate[:, 2:]) - (boxes[:, :2] + boxes[:, 2:])) / 2 / size
+    about = np.full(len(rows), image), boxes, own.labels[rows], own.scores[rows]
+    return *about, partner, shift, np.log(new / size), label, surely
 
 
 def _sound(boxes: Floats) -> Floats:
@@ -97,38 +94,35 @@ def _biased(values: Floats, least: float) -> float | None:
 
 def damage(pairs: Pairs, before: float) -> list[Finding]:
     """What kind of damage the differences are, the gravest first; none where the two agree."""
-    found: list[tuple[float, Finding]] = []
     n, matched = len(pairs.image), pairs.matched
     if n < 10:
         return []
+    found: list[tuple[float, Finding]] = []
+
+    def add(gravity: float, kind: str, text: str, fix: str) -> None:
+        found.append((gravity, observed(kind, text, fix, before)))
+
     renamed = float((pairs.partner_label[matched] != pairs.label[matched]).mean()) if matched.any() else 0.0
     if renamed > _RENAMED:
         text = f"{renamed:.0%} of the objects have another class than with the reference"
-        found.append((renamed, observed("renamed", text, "compare the lists of class names and their order", before)))
-    axes = ("x", "y")
-    for i, axis in enumerate(axes):
+        add(renamed, "renamed", text, "compare the lists of class names and their order")
+    for i, (axis, along) in enumerate((("x", "wide"), ("y", "high"))):
         if (moved := _biased(pairs.shift[matched, i], _SHIFT)) is not None:
             text = f"boxes are shifted in {axis} by {moved:+.1%} of their size"
-            found.append((abs(moved), observed("shifted", text, "compare padding, offsets and rounding", before)))
+            add(abs(moved), "shifted", text, "compare padding, offsets and rounding")
         if (grown := _biased(pairs.resize[matched, i], _RESIZE)) is not None:
-            text = f"boxes are {np.exp(grown):.2f} times as {('wide', 'high')[i]} as with the reference"
-            found.append(
-                (abs(grown), observed("resized", text, "compare the input size and how boxes are scaled", before))
-            )
-    spread = _scatter(pairs)
-    levels = _levels(pairs)
-    lost = 1 - float(matched.mean())
+            text = f"boxes are {np.exp(grown):.2f} times as {along} as with the reference"
+            add(abs(grown), "resized", text, "compare the input size and how boxes are scaled")
+    spread, levels, lost = _scatter(pairs), _levels(pairs), 1 - float(matched.mean())
     if spread > _SCATTER or lost > _LOST:
         text = f"boxes scatter by {spread:.1%} of their size around the reference's, {lost:.0%} of the objects are lost"
         text += f"; numbers take only {levels} values" if levels else ""
         fix = "quantise with a calibration set, per channel, and leave the head in float; or use fp16"
-        found.append((spread + lost, observed("quantised", f"precision is lost: {text}", fix, before)))
+        add(spread + lost, "quantised", f"precision is lost: {text}", fix)
     rescored = _biased(pairs.partner_score[matched] - pairs.score[matched], _RESCORE)
     if rescored is not None and not found:
         text = f"scores differ by {rescored:+.2f} from the reference's, in the same places"
-        found.append(
-            (abs(rescored), observed("rescored", text, "compare sigmoids, objectness and calibration", before))
-        )
+        add(abs(rescored), "rescored", text, "compare sigmoids, objectness and calibration")
     return [finding for _, finding in sorted(found, key=lambda each: -each[0])]
 
 

@@ -83,17 +83,16 @@ class Bench:
 
     def detect_pictures(self, pictures: Sequence[Picture], images: Sequence[Pixels]) -> list[Any]:
         """What the detector says, each picture asked as it wants to be."""
-        found: list[Any] = [None] * len(images)
+        wired = [each if isinstance(each, Wired) else Wired(each) for each in pictures]
         groups: dict[tuple[Options, bool], list[int]] = {}
-        for i, picture in enumerate(pictures):
-            how = (picture.options, picture.reference) if isinstance(picture, Wired) else ((), False)
-            groups.setdefault(how, []).append(i)
+        for i, each in enumerate(wired):
+            groups.setdefault((each.options, each.reference), []).append(i)
+        found: dict[int, Any] = {}
         for (options, reference), rows in groups.items():
             asked = self.reference if reference else self._variant(options)
-            shown = [picture.base if isinstance(picture, Wired) else picture for picture in (pictures[i] for i in rows)]
-            for i, said in zip(rows, _said(asked, [images[i] for i in rows], shown), strict=True):
-                found[i] = said
-        return [said for said in found if said is not None]
+            said = _said(asked, [images[i] for i in rows], [wired[i].base for i in rows])
+            found |= dict(zip(rows, said, strict=True))
+        return [found[i] for i in range(len(wired))]
 
     def _variant(self, options: Options) -> Detector:
         if options not in self._variants:
@@ -118,8 +117,5 @@ def _said(detector: Any, images: Sequence[Pixels], pictures: Sequence[Picture] =
 
 
 def _as_said(answer: Any) -> Said:
-    found = Said.of(answer)
-    if isinstance(found, Said):
-        return found
-    plain: Detections = found
-    return Said(plain.boxes, plain.scores, plain.labels)
+    found: Said | Detections = Said.of(answer)
+    return found if isinstance(found, Said) else Said(found.boxes, found.scores, found.labels)

@@ -106,6 +106,12 @@ _EDITS: dict[str, tuple[str, str, str]] = {
     "double": ("size", "images are too small for the network: it does better at twice their size", "use a larger size"),
 }
 assert _EDITS.keys() == EDITS.keys()
+_FORMATS = {"xyxy": "x0, y0, x1, y1", "yxyx": "y before x", "xywh": "x, y, width, height", "cxcywh": "centre and size"}
+_RESIZES = {
+    "letterbox": "letterboxed, centred",
+    "letterbox-topleft": "letterboxed, at the top left",
+    "stretch": "stretched",
+}
 _TUNING = ("half", "double", "mirror")
 _LEAST_TUNED = 0.3
 """Overlap from which on suppression is a choice; a detector that lets boxes overlap less is wired wrong."""
@@ -163,11 +169,8 @@ def _of_file(bench: Bench) -> Iterator[Change]:
         if own["dtype"] != "uint8" and not _is(own, options):
             yield change("normalisation", f"the network wants pixels as {name}", *options)
     padding = () if "pad" in own and own["resize"] != "stretch" else (("pad", "114"),)
-    for resize in ("letterbox", "letterbox-topleft", "stretch"):
+    for resize, what in _RESIZES.items():
         if resize != own["resize"]:
-            what = {"stretch": "stretched", "letterbox": "letterboxed, centred"}.get(
-                resize, "letterboxed, at the top left"
-            )
             more = () if resize == "stretch" else padding
             yield change("resize", f"the network wants images {what}, not {own['resize']}", ("resize", resize), *more)
     if "layout" in spec.options:
@@ -193,14 +196,8 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
         turned = "none" if settings.get("activation") == "sigmoid" else "sigmoid"
         text = "are logits: the sigmoid is missing" if turned == "sigmoid" else "are probabilities already: no sigmoid"
         yield change("activation", f"the network's scores {text}", ("activation", turned))
-    shown = {
-        "xyxy": "x0, y0, x1, y1",
-        "yxyx": "y before x",
-        "xywh": "x, y, width, height",
-        "cxcywh": "centre and size",
-    }
     if decoder == "boxes-scores":  # whether they are shares is seen when the file is loaded
-        for boxes, text in shown.items():
+        for boxes, text in _FORMATS.items():
             if boxes != settings.get("boxes", "xyxy"):
                 yield change("boxes", f"the graph's boxes are {text}", ("boxes", boxes))
     if decoder == "nanodet":
@@ -211,12 +208,11 @@ def _of_decoder(change: Any, settings: dict[str, Any]) -> Iterator[Change]:
             if anchors != settings["anchors"]:
                 yield change("anchors", f"the anchors are those of {anchors}", ("anchors", anchors))
     if decoder == "nms":
-        for boxes, text in shown.items():
+        for boxes, text in _FORMATS.items():
             for units in ("pixels", "shares"):
                 if (boxes, units) != (settings.get("boxes", "xyxy"), settings.get("units", "pixels")):
-                    yield change(
-                        "boxes", f"the graph's boxes are {text}, in {units}", ("boxes", boxes), ("units", units)
-                    )
+                    said = f"the graph's boxes are {text}, in {units}"
+                    yield change("boxes", said, ("boxes", boxes), ("units", units))
         first = "0" if str(settings.get("labels_from", "0")) == "1" else "1"
         yield change("labels", f"the graph's labels start at {first}", ("labels_from", first))
 

@@ -1,6 +1,6 @@
 """The document of a doctor run: findings, what was tried, and what the reference shows, out of its rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from misdetect.engine.store import Run
@@ -9,13 +9,13 @@ from misdetect.metrics.paired import difference
 from misdetect.nouns.boxes import SIDES
 from misdetect.studies.contract import Document, Headline
 from misdetect.studies.doctor.against import comparison, damage, pair
+from misdetect.studies.doctor.answers import AS_IS, GIVEN, Evidence
 from misdetect.studies.doctor.changes import Change
-from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Answer, Evidence
 from misdetect.studies.doctor.observe import Finding, observe, observed
 from misdetect.studies.doctor.readings import BOX_READINGS, SCORE_READINGS, SUPPRESSION
-from misdetect.studies.doctor.search import QUERY, Diagnosis, Trial, Wiring, atoms
+from misdetect.studies.doctor.rows import REFERENCE, answers_in, evidence_of
+from misdetect.studies.doctor.search import QUERY, Diagnosis, Trial, Wiring, atoms, diagnose, split
 from misdetect.studies.doctor.settings import DoctorSettings
-from misdetect.studies.doctor.study import REFERENCE, add_answers, diagnose, evidence_of, split
 
 DRAWS = 500
 """Resamples of the confirming images."""
@@ -47,7 +47,7 @@ def document(run: Run) -> Document:
         findings = observe(evidence, range(images), before) if evidence.answers.get(AS_IS) else [_fails(run, before)]
     compared = None
     if reference is not None and evidence.answers.get(AS_IS):
-        pairs = pair(_answers_of(rows, REFERENCE), evidence.answers[AS_IS], evidence.to_space, how.score)
+        pairs = pair(answers_in(rows).get(REFERENCE, {}), evidence.answers[AS_IS], evidence.to_space, how.score)
         compared = comparison(pairs, space, [ids.get(i, "") for i in range(images)])
         if not findings:
             findings = damage(pairs, before)
@@ -66,12 +66,6 @@ def _fails(run: Run, before: float) -> Finding:
     """Of a detector that has not answered once."""
     first = run.errors().to_pylist()[0]["error"]
     return observed("fails", f"the detector fails on every image: {first}", "see that it answers at all", before)
-
-
-def _answers_of(rows: Sequence[Mapping[str, Any]], query: str) -> dict[int, Answer]:
-    empty = Evidence([], None, (), (), None, {}, {})  # type: ignore[arg-type]
-    add_answers(empty, [row for row in rows if row["query"] == query])
-    return empty.answers.get(query, {})
 
 
 def confirmed(evidence: Evidence, found: Diagnosis, confirm: Sequence[int], how: DoctorSettings) -> list[Finding]:
@@ -171,11 +165,3 @@ def numbers(document: Document) -> dict[str, Headline]:
         "before": Headline(document["before"]),
         "images": Headline(document["images"]),
     }
-
-
-def ledger(run: Run) -> str:
-    """One row per detection of the detector as it is; whether it is right was not asked."""
-    return (
-        "SELECT \"case\", image, NULL AS object, 'clean' AS condition, false AS control, label, x0, y0, x1, y1, "
-        f"NULL AS outcome, 'unknown' AS harm, score FROM rows WHERE kind = 'box' AND query = '{AS_IS}'"
-    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.metrics.degenerate import degenerate, sentence
-from misdetect.studies.doctor.evidence import AS_IS, Evidence
+from misdetect.studies.doctor.answers import AS_IS, Evidence
 
 Finding = dict[str, Any]
 _LEAST_SCORE = 0.2

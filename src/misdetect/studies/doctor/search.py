@@ -9,10 +9,10 @@ gains enough, and the others are tried on top of it once more. What was chosen i
 which had no part in the choice: there it must gain, image for image, more than a margin, or it is not reported.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
-from misdetect.studies.doctor.evidence import AS_IS, GIVEN, Evidence, Fit, Reading
+from misdetect.studies.doctor.answers import AS_IS, GIVEN, Evidence, Fit, Reading
 
 Wanted = list[tuple[str, int]]
 GAIN = 0.02
@@ -64,6 +64,12 @@ def without(query: str, name: str) -> str:
     return " + ".join(left) or AS_IS
 
 
+def split(images: int) -> tuple[list[int], list[int]]:
+    """The images to choose by, a third, and those to confirm with."""
+    third = max(2, images // 3)
+    return list(range(third)), list(range(third, images))
+
+
 def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) -> Generator[Wanted, None, Diagnosis]:
     """Look for what is wrong; see above."""
     found = Diagnosis()
@@ -103,6 +109,20 @@ def search(evidence: Evidence, choose: Sequence[int], confirm: Sequence[int]) ->
     return found
 
 
+def diagnose(evidence: Evidence, images: int, failed: Container[tuple[str, int]]) -> Diagnosis | None:
+    """Run through the search with all answers there are; ``None`` where it wants more than that, and what it wants has
+    not ``failed``."""
+    plan = search(evidence, *split(images))
+    try:
+        wanted = next(plan)
+        while all(evidence.said(*pair) is not None or pair in failed for pair in wanted):
+            wanted = next(plan)
+    except StopIteration as stop:
+        found: Diagnosis = stop.value
+        return found
+    return None
+
+
 def _worth(evidence: Evidence, trial: Trial) -> float:
     """The fit of a trial less what its changes and readings must gain: of explanations that do about as well the one
     that needs fewer is believed."""
@@ -115,13 +135,8 @@ def _worth(evidence: Evidence, trial: Trial) -> float:
 
 def atoms(wiring: Wiring) -> list[tuple[str, Wiring]]:
     """The single changes of which ``wiring`` is made, each with the wiring that lacks only it."""
-    found = (
-        []
-        if wiring.query == AS_IS
-        else [
-            (f"{QUERY}{name}", replace(wiring, query=without(wiring.query, name))) for name in wiring.query.split(" + ")
-        ]
-    )
+    names = [] if wiring.query == AS_IS else wiring.query.split(" + ")
+    found = [(f"{QUERY}{name}", replace(wiring, query=without(wiring.query, name))) for name in names]
     reading = wiring.reading
     for part in ("boxes", "labels", "scores", "nms"):
         if getattr(reading, part) != getattr(GIVEN, part):

@@ -1,9 +1,6 @@
-"""The study: a case is one image asked about in one way. Which ways come next is planned by ``search``, in rounds.
+"""The study: a case is one image asked about in one way. Which ways come next is planned by ``search``, in rounds."""
 
-Rows hold the answers as they came and, once per image, what is annotated: all that the document needs.
-"""
-
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,42 +13,21 @@ from misdetect.detectors import load_detector
 from misdetect.engine.backend import Asking
 from misdetect.engine.requests import Case, Detect, Row, Steps
 from misdetect.engine.store import Run
-from misdetect.metrics.paired import Objects
-from misdetect.nouns.boxes import boxes_of, sides
+from misdetect.nouns.boxes import sides
 from misdetect.nouns.detections import Detections
-from misdetect.nouns.labels import Joined
 from misdetect.nouns.protocols import Detector
 from misdetect.said.errors import BadData, BadSpec, DetectorFailed
-from misdetect.studies.columns import box
+from misdetect.studies.doctor.answers import AS_IS
 from misdetect.studies.doctor.bench import Bench, Options, Wired
 from misdetect.studies.doctor.changes import Change, changes_for
-from misdetect.studies.doctor.evidence import AS_IS, Answer, Evidence
-from misdetect.studies.doctor.search import Diagnosis, search
+from misdetect.studies.doctor.rows import REFERENCE, SCHEMA, TRUTH, answers_in, evidence_of
+from misdetect.studies.doctor.search import search, split
 from misdetect.studies.doctor.settings import DoctorSettings
 
-REFERENCE, TRUTH = "reference", "truth"
-"""Ways of asking that are none of the detector: its reference, and the annotations, for which nobody is asked."""
 KEPT = 300
 """Boxes of one answer that are taken down, the best-scored: one without suppression may have thousands."""
 _SEARCHED = 4
 """How many times the images wanted are looked through for such with objects."""
-
-SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("image", pa.string()),
-        ("place", pa.int64()),
-        ("query", pa.string()),
-        ("width", pa.int64()),
-        ("height", pa.int64()),
-        ("label", pa.string()),
-        ("number", pa.int64()),
-        ("id", pa.int64()),
-        *box(),
-        ("score", pa.float64()),
-        ("crowd", pa.bool_()),
-    ]
-)
 
 
 class DoctorStudy:
@@ -59,7 +35,7 @@ class DoctorStudy:
     ``reference_names`` the classes of the reference, where there is one."""
 
     name = "doctor"
-    schema = SCHEMA
+    schema: pa.Schema = SCHEMA
 
     def __init__(
         self,
@@ -86,10 +62,8 @@ class DoctorStudy:
     def settings(self) -> dict[str, Any]:
         """What decides the rows, for ``run.json``."""
         names = None if self.reference_names is None else list(self.reference_names)
-        return self.how.document() | {
-            "changes": [change.document() for change in self.changes.values()],
-            "reference_names": names,
-        }
+        changes = [change.document() for change in self.changes.values()]
+        return self.how.document() | {"changes": changes, "reference_names": names}
 
     def chosen(self) -> list[int]:
         """Places in the data of the images that are used, at random; such with objects, unless there is a reference."""
@@ -132,11 +106,14 @@ class DoctorStudy:
         if self.how.reference is not None:
             yield from hand_out([(REFERENCE, i) for i in range(len(places))])
         yield from hand_out([(AS_IS, i) for i in range(len(places))])
-        rows = [row for found in self._rows.values() for row in found]
+        rows = self._rows_of(self._rows)
         evidence = evidence_of(rows, len(places), self.names, self._space(), self.changes, self.how.score)
         for wanted in search(evidence, *split(len(places))):
             yield from hand_out(wanted)
-            add_answers(evidence, (row for pair in wanted for row in self._rows[index[pair]]))
+            evidence.add(answers_in(self._rows_of(index[pair] for pair in wanted)))
+
+    def _rows_of(self, cases: Iterable[int]) -> list[Row]:
+        return [row for case in cases for row in self._rows[case]]
 
     def _space(self) -> Sequence[str]:
         return self.data.names if self.reference_names is None else self.reference_names
@@ -169,16 +146,8 @@ class DoctorStudy:
         for i in np.sort(order).tolist():
             label = int(said.labels[i])
             name = names[label] if names is not None and 0 <= label < len(names) else str(label)
-            rows.append(
-                {
-                    **about,
-                    "kind": "box",
-                    "label": name,
-                    "number": label,
-                    "score": said.scores[i],
-                    **sides(said.boxes[i]),
-                }
-            )
+            what = {"kind": "box", "label": name, "number": label, "score": said.scores[i]}
+            rows.append(about | what | sides(said.boxes[i]))
         return rows
 
     def _truth_rows(self, about: Mapping[str, Any], sample: Sample) -> list[dict[str, Any]]:
@@ -187,89 +156,9 @@ class DoctorStudy:
         assert truth.ids is not None
         rows: list[dict[str, Any]] = [{**about, "kind": "image", "width": sample.width, "height": sample.height}]
         for i, label in enumerate(truth.labels.tolist()):
-            told = {
-                "label": self.data.names[label],
-                "number": label,
-                "id": int(truth.ids[i]),
-                "crowd": bool(ignored[i]),
-            }
-            rows.append({**about, "kind": "truth", **told, **sides(truth.boxes[i])})
+            what = {"kind": "truth", "label": self.data.names[label], "number": label, "id": int(truth.ids[i])}
+            rows.append({**about, **what, "crowd": bool(ignored[i])} | sides(truth.boxes[i]))
         return rows
-
-
-def split(images: int) -> tuple[list[int], list[int]]:
-    """The images to choose by, a third, and those to confirm with."""
-    third = max(2, images // 3)
-    return list(range(third)), list(range(third, images))
-
-
-def diagnose(evidence: Evidence, images: int, failed: Container[tuple[str, int]]) -> Diagnosis | None:
-    """Run through the search with all answers there are; ``None`` where it wants more than that, and what it wants has
-    not ``failed``."""
-    plan = search(evidence, *split(images))
-    try:
-        wanted = next(plan)
-        while all(evidence.said(*pair) is not None or pair in failed for pair in wanted):
-            wanted = next(plan)
-    except StopIteration as stop:
-        found: Diagnosis = stop.value
-        return found
-    return None
-
-
-def evidence_of(
-    rows: Sequence[Row],
-    images: int,
-    names: Sequence[str],
-    space: Sequence[str],
-    changes: Mapping[str, Change],
-    score: float,
-) -> Evidence:
-    """All that ``rows`` tell; where a reference was asked, what it sees from ``score`` on are the objects."""
-    sizes = [(1, 1)] * images
-    for row in rows:
-        if row["kind"] == "image":
-            sizes[row["place"]] = (row["width"], row["height"])
-    reference = any(row["query"] == REFERENCE for row in rows)
-    real = [
-        row
-        for row in rows
-        if (
-            row["kind"] == "box" and row["query"] == REFERENCE and row["score"] >= score
-            if reference
-            else row["kind"] == "truth"
-        )
-    ]
-    real.sort(key=lambda row: row["place"])
-    objects = Objects(
-        images,
-        np.array([row["place"] for row in real], np.int64),
-        np.array([row["number"] for row in real], np.int64),
-        boxes_of(real),
-        np.array([bool(row.get("crowd")) for row in real], np.bool_),
-    )
-    to_space = Joined.loosely(names, space).to_data
-    found = Evidence(sizes, objects, names, space, to_space, changes, {})
-    add_answers(found, [row for row in rows if row["query"] not in (REFERENCE, TRUTH)])
-    return found
-
-
-def add_answers(evidence: Evidence, rows: Iterator[Row] | Sequence[Row]) -> None:
-    """Add what ``rows`` tell of answers."""
-    boxes: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        key = row["query"], row["place"]
-        if row["kind"] == "answer":
-            boxes.setdefault(key, [])
-        elif row["kind"] == "box":
-            boxes.setdefault(key, []).append(row)
-    for (query, place), own in boxes.items():
-        answer = Answer(
-            boxes_of(own),
-            np.array([row["score"] for row in own], np.float64),
-            np.array([row["number"] for row in own], np.int64),
-        )
-        evidence.answers.setdefault(query, {})[place] = answer
 
 
 def prepare(bench: Bench, opened: Opened, settings: DoctorSettings, asking: Asking) -> DoctorStudy:

@@ -18,6 +18,5 @@ EXPLAIN = Kind(
     headlines=("miss_rate",),
     open_names=True,
     settings="settings:ExplainSettings",
-    ledger="document:ledger",
     asked="study:asked",
 )

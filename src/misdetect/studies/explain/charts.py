@@ -1,7 +1,8 @@
 """The charts of explain, as values: mechanisms, misses by size, the flow from TIDE types."""
 
 from misdetect.data.dataset import Dataset
-from misdetect.drawing.values import SIZE_NAMES, SIZES, Chart, Counted, Filter, about, cell, mark, miss_rates
+from misdetect.drawing.values import Chart, Counted, Filter, about, mark, sizes
+from misdetect.drawing.words import percent
 from misdetect.engine.store import Run
 from misdetect.studies.contract import Document
 
@@ -17,7 +18,7 @@ def charts(run: Run, document: Document, counted: Counted, data: Dataset | None)
     for name, count in document["mechanisms"].items():
         ends = rates.get(name)
         scaled = None if ends is None else [end * document["objects"] for end in ends]
-        share = f"{100 * count / document['objects']:.1f} %"
+        share = percent(count / document["objects"])
         marks.append(mark(name, count, own | {"mechanism": [name]}, ends=scaled, text=share, tone=name))
     links = [
         {"left": tide, "right": why, "value": count, "filter": own | {"tide": [tide], "mechanism": [why]}}
@@ -27,22 +28,7 @@ def charts(run: Run, document: Document, counted: Counted, data: Dataset | None)
     across = f"missed objects and % of all objects, with intervals of {100 * how['confidence']:.0f} %"
     return [
         {"kind": "bars", "title": title, "across": across, "about": told, "marks": marks},
-        _missed_by_size(counted, told),
+        {"kind": "table", "title": "Misses by size", "about": told, "note": "Intervals of 90 %, over images.",
+         "columns": ["box", "objects", "missed", "of the objects"], "rows": list(sizes("explain", counted).values())},
         {"kind": "flow", "title": "From TIDE type to mechanism", "about": told, "links": links},
-    ]
-
-
-def _missed_by_size(counted: Counted, told: str) -> Chart:
-    lines = []
-    for size, (count, lost, rate, ends) in miss_rates(counted, "size", SIZES).items():
-        own: Filter = {"study": ["explain"], "size": [size]}
-        lines.append(
-            [
-                cell(SIZE_NAMES[size], own | {"outcome": ["found", "missed"]}),
-                cell(count, own | {"outcome": ["found", "missed"]}),
-                cell(lost, own | {"outcome": ["missed"]}),
-                cell(rate, own | {"outcome": ["missed"]}, ends),
-            ]
-        )
-    columns, said = ["box", "objects", "missed", "of the objects"], "Intervals of 90 %, over images."
-    return {"kind": "table", "title": "Misses by size", "about": told, "note": said, "columns": columns, "rows": lines}
+    ]  # fmt: skip

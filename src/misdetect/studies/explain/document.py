@@ -10,14 +10,16 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from misdetect.drawing.words import percent, within
 from misdetect.engine.store import Run
 from misdetect.metrics import diagnosis
 from misdetect.metrics.degenerate import Degenerate, degenerate, sentence
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.metrics.slices import BINS, bins, over_represented, rate_intervals
-from misdetect.nouns.boxes import SIDES, boxes_of
-from misdetect.studies.contract import Headline
+from misdetect.nouns.boxes import Ints, boxes_of
+from misdetect.studies.contract import Document, Headline
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.potential import potential, world
 from misdetect.studies.explain.regions import average_precision, curve, suspicious
@@ -27,7 +29,7 @@ from misdetect.studies.explain.settings import ExplainSettings
 IOUS = (0.1, 0.3, 0.5, 0.75, 0.9)
 _WORST = 10
 
-Rows = list[dict[str, Any]]
+Rows = list[Document]
 _PLACE = "kind, image, id, label, x0, y0, x1, y1"
 _COLUMNS = {
     "object": f"{_PLACE}, found, mechanism, reason, tide, own_score, rival, rival_score, area, crowding, occlusion, "
@@ -48,22 +50,21 @@ def settings_of(run: Run) -> ExplainSettings:
     return ExplainSettings.of({**run.settings, **run.about.get("view", {})})
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: Run) -> Document:
     """The JSON-able document of ``run``."""
     how = settings_of(run)
     kinds = {kind: _rows(run, kind, columns) for kind, columns in _COLUMNS.items()}
     objects, names = kinds["object"], names_of(bool(how.inside))
     lost = [row for row in objects if not row["found"]]
     crowds = [row for row in kinds["ignored"] if row["reason"] == "crowd"]
-    image = _numbers([row["image"] for row in objects])
     reported = how.thresholds.reported
     return {
         **headline(objects, how),
         "sankey": _sankey(lost, names),
         "potential": potential(world([*objects, *crowds], kinds["detection"], reported), names) if objects else None,
         "confusions": _confusions(lost),
-        "slices": _slices(objects, image, names, how.confidence, how.seed),
-        "images": _images(objects, how.confidence, how.seed),
+        "slices": _slices(objects, names, how),
+        "images": _worst_images(objects, how),
         "false_positives": _false_positives(run),
         "warning": _warning(kinds["region"], len(lost)),
         "sweep": _sweep(objects),
@@ -75,26 +76,39 @@ def document(run: Run) -> dict[str, Any]:
 
 def _degenerate(detections: Rows, images: int) -> Degenerate | None:
     """Whether nothing is reported at all, or the same on every image."""
-    labels = _numbers([row["label"] for row in detections])
     scores = np.array([row["score"] for row in detections], dtype=np.float64)
-    return degenerate(_numbers([row["image"] for row in detections]), boxes_of(detections), scores, labels, images)
+    labels = _numbered([row["label"] for row in detections])
+    return degenerate(_images_of(detections), boxes_of(detections), scores, labels, images)
 
 
-def headline(objects: Rows, how: ExplainSettings) -> dict[str, Any]:
+def headline(objects: Rows, how: ExplainSettings) -> Document:
     """What is said of the ``objects`` alone: how many are missed, by what, of which class, with intervals."""
     names = names_of(bool(how.inside))
+    return {
+        **_tally(objects, names),
+        "reasons": _reasons([row for row in objects if not row["found"]], bool(how.inside)),
+        "by_class": {label: _tally(rows, names) for label, rows in sorted(_grouped(objects, "label").items())},
+        "intervals": _intervals(objects, names, how),
+    }
+
+
+def _tally(objects: Rows, names: Sequence[str]) -> Document:
     lost = [row for row in objects if not row["found"]]
-    image = _numbers([row["image"] for row in objects])
+    mechanisms, types = (Counter(row[column] for row in lost) for column in ("mechanism", "tide"))
     return {
         "objects": len(objects),
         "missed": len(lost),
         "miss_rate": len(lost) / len(objects) if objects else None,
-        "mechanisms": _count(lost, "mechanism", names),
-        "reasons": _reasons(lost, bool(how.inside)),
-        "tide": _count(lost, "tide", TIDE_TYPES),
-        "by_class": _by_class(objects, names),
-        "intervals": _intervals(objects, image, names, how.confidence, how.seed),
+        "mechanisms": {name: mechanisms[name] for name in names},
+        "tide": {name: types[name] for name in TIDE_TYPES},
     }
+
+
+def _grouped(rows: Rows, column: str) -> dict[str, Rows]:
+    groups: dict[str, Rows] = {}
+    for row in rows:
+        groups.setdefault(row[column], []).append(row)
+    return groups
 
 
 def _rows(run: Run, kind: str, columns: str) -> Rows:
@@ -103,13 +117,13 @@ def _rows(run: Run, kind: str, columns: str) -> Rows:
     return rows
 
 
-def _numbers(names: Sequence[str]) -> Any:
+def _images_of(rows: Rows) -> Ints:
+    """The number of each row's image."""
+    return _numbered([row["image"] for row in rows])
+
+
+def _numbered(names: Sequence[str]) -> Ints:
     return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64).reshape(-1)
-
-
-def _count(rows: Rows, column: str, names: Sequence[str]) -> dict[str, int]:
-    found = Counter(row[column] for row in rows)
-    return {name: found.get(name, 0) for name in names}
 
 
 def _reasons(lost: Rows, inside: bool) -> dict[str, dict[str, int]]:
@@ -124,46 +138,31 @@ def _sankey(lost: Rows, names: Sequence[str]) -> list[list[Any]]:
     return [[t, m, found[t, m]] for t in TIDE_TYPES for m in names if found[t, m]]
 
 
-def _by_class(objects: Rows, names: Sequence[str]) -> dict[str, Any]:
-    groups: dict[str, Rows] = {}
-    for row in objects:
-        groups.setdefault(row["label"], []).append(row)
-    return {label: _tally(rows, names) for label, rows in sorted(groups.items())}
-
-
-def _tally(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
-    lost = [row for row in rows if not row["found"]]
-    return {
-        "objects": len(rows),
-        "missed": len(lost),
-        "miss_rate": len(lost) / len(rows),
-        "mechanisms": _count(lost, "mechanism", names),
-        "tide": _count(lost, "tide", TIDE_TYPES),
-    }
-
-
-def _intervals(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> dict[str, Any]:
+def _intervals(objects: Rows, names: Sequence[str], how: ExplainSettings) -> Document:
     """Bootstrap intervals over images of the miss rate, of each mechanism's share of the misses and of its rate (misses
     by it / objects)."""
     if not objects:
         nothing = dict.fromkeys(names)
-        return {"miss_rate": None, "shares": nothing, "rates": nothing, "confidence": confidence}
+        return {"miss_rate": None, "shares": nothing, "rates": nothing, "confidence": how.confidence}
     lost = np.array([not row["found"] for row in objects])
-    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
-    hits = np.stack([lost, *(of == name for name in names), *(of == name for name in names)], axis=1)
-    every = np.ones(len(lost), np.bool_)
-    among = np.stack([every, *(lost for _ in names), *(every for _ in names)], axis=1)
-    ends = [
-        None if np.isnan(low) else [low, high]
-        for low, high in rate_intervals(hits, among, image, confidence=confidence, seed=seed)
-    ]
-    shares, rates = ends[1 : 1 + len(names)], ends[1 + len(names) :]
+    every, of = np.ones(len(lost), np.bool_), _mechanisms(objects)
+    by_each = [of == name for name in names]
+    hits, among = [lost, *by_each, *by_each], [every, *[lost] * len(names), *[every] * len(names)]
+    known = rate_intervals(
+        np.stack(hits, axis=1), np.stack(among, axis=1), _images_of(objects), confidence=how.confidence, seed=how.seed
+    )
+    rate, *ends = [None if np.isnan(low) else [low, high] for low, high in known]
     return {
-        "miss_rate": ends[0],
-        "shares": dict(zip(names, shares, strict=True)),
-        "rates": dict(zip(names, rates, strict=True)),
-        "confidence": confidence,
+        "miss_rate": rate,
+        "shares": dict(zip(names, ends[: len(names)], strict=True)),
+        "rates": dict(zip(names, ends[len(names) :], strict=True)),
+        "confidence": how.confidence,
     }
+
+
+def _mechanisms(objects: Rows) -> NDArray[np.object_]:
+    """What lost each of ``objects``, "" where it is found."""
+    return np.array([row["mechanism"] or "" for row in objects], dtype=object)
 
 
 def _confusions(lost: Rows) -> list[list[Any]]:
@@ -172,7 +171,7 @@ def _confusions(lost: Rows) -> list[list[Any]]:
     return [[a, b, n] for (a, b), n in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_WORST]]
 
 
-def _slices(objects: Rows, image: Any, names: Sequence[str], confidence: float, seed: int) -> list[dict[str, Any]]:
+def _slices(objects: Rows, names: Sequence[str], how: ExplainSettings) -> list[Document]:
     """Where a mechanism is over-represented, the surest first; "missed" stands for all mechanisms together."""
     if not objects:
         return []
@@ -181,32 +180,29 @@ def _slices(objects: Rows, image: Any, names: Sequence[str], confidence: float, 
         source = "area" if name == "size" else name
         values = np.array([np.nan if row[source] is None else row[source] for row in objects], dtype=np.float64)
         columns[name] = bins(name, values)
-    of = np.array([row["mechanism"] or "" for row in objects], dtype=object)
+    of = _mechanisms(objects)
     hits = {"missed": of != ""} | {name: np.asarray(of == name) for name in names}
-    found = over_represented(columns, hits, image, confidence=confidence, seed=seed)
+    found = over_represented(columns, hits, _images_of(objects), confidence=how.confidence, seed=how.seed)
     return [{**asdict(each), "certain": each.certain} for each in found if each.difference > 0][:30]
 
 
-def _images(objects: Rows, confidence: float, seed: int) -> list[dict[str, Any]]:
+def _worst_images(objects: Rows, how: ExplainSettings) -> list[Document]:
     """The images with the most misses, and by which mechanism; the interval of the rate draws the image's own objects
     again."""
-    groups: dict[str, Rows] = {}
-    for row in objects:
-        groups.setdefault(row["image"], []).append(row)
-    ranked = sorted(groups.items(), key=lambda item: (-sum(not r["found"] for r in item[1]), item[0]))[:_WORST]
+    lost = {name: np.array([[not row["found"]] for row in rows]) for name, rows in _grouped(objects, "image").items()}
+    by = Counter((row["image"], row["mechanism"]) for row in objects if not row["found"])
     result = []
-    for name, rows in ranked:
-        lost = np.array([[not row["found"]] for row in rows])
-        mechanisms = Counter(row["mechanism"] for row in rows if not row["found"])
-        if mechanisms:
-            every, each = np.ones((len(rows), 1)), np.arange(len(rows))
-            ((low, high),) = rate_intervals(lost, every, each, confidence=confidence, seed=seed)
-            entry = {"image": name, "objects": len(rows), "missed": int(lost.sum()), "miss_rate": float(lost.mean())}
-            result.append(entry | {"interval": [low, high], "mechanisms": dict(sorted(mechanisms.items()))})
+    for name, each in sorted(lost.items(), key=lambda item: (-item[1].sum(), item[0]))[:_WORST]:
+        if each.any():
+            every, apart = np.ones(each.shape), np.arange(len(each))
+            ((low, high),) = rate_intervals(each, every, apart, confidence=how.confidence, seed=how.seed)
+            entry = {"image": name, "objects": len(each), "missed": int(each.sum()), "miss_rate": float(each.mean())}
+            mechanisms = {why: n for (image, why), n in sorted(by.items()) if image == name}
+            result.append(entry | {"interval": [low, high], "mechanisms": mechanisms})
     return result
 
 
-def _false_positives(run: Run) -> dict[str, Any]:
+def _false_positives(run: Run) -> Document:
     """The other side: reported detections by TIDE type, and what the candidates of each type have in common (means)."""
     keys = ("score", "background", "objectness", "proposal_iou", "moved", "rival_score")
     means = ", ".join(f"round(avg({key}), 4) AS {key}" for key in keys)
@@ -216,7 +212,7 @@ def _false_positives(run: Run) -> dict[str, Any]:
     return {kind: known.get(kind, empty) for kind in ("TP", "Cls", "Loc", "Both", "Dupe", "Bkg", "ignored")}
 
 
-def _warning(regions: Rows, misses: int) -> dict[str, Any]:
+def _warning(regions: Rows, misses: int) -> Document:
     """The warning signal as a predictor of misses, and the ranked list for data without labels."""
     judged = [row for row in regions if row["tide"] != "crowd"]
     values = np.array([row["objectness"] for row in judged], dtype=np.float64)
@@ -230,7 +226,7 @@ def _warning(regions: Rows, misses: int) -> dict[str, Any]:
     }
 
 
-def _sweep(objects: Rows) -> dict[str, Any] | None:
+def _sweep(objects: Rows) -> Document | None:
     """Recall over score and IoU: the share of objects that a detection of their class reaches."""
     if not objects:
         return None
@@ -257,25 +253,22 @@ def _notes(objects: Rows, kinds: dict[str, Rows]) -> list[str]:
     return found
 
 
-def sentences(document: dict[str, Any]) -> list[str]:
+def sentences(document: Document) -> list[str]:
     """What was found, the most important first."""
     if not document["objects"]:
         return ["Nothing is annotated here that the detector could miss."]
     if document["degenerate"] is not None:
         return [sentence(document["degenerate"], document["done"]), *document["notes"]]
-    low, high = document["intervals"]["miss_rate"]
-    found = [
-        f"{document['missed']} of {document['objects']} objects are missed: {100 * document['miss_rate']:.1f} % "
-        f"({100 * low:.0f} to {100 * high:.0f})."
-    ]
+    rate = percent(document["miss_rate"]) + within(document["intervals"]["miss_rate"], 0, 100)
+    found = [f"{document['missed']} of {document['objects']} objects are missed: {rate}."]
     ranked = sorted(document["mechanisms"].items(), key=lambda item: -item[1])
     if document["missed"]:
-        shares = (f"{name} {100 * n / document['missed']:.0f} %" for name, n in ranked if n)
+        shares = (f"{name} {percent(n / document['missed'], 0)}" for name, n in ranked if n)
         found.append(f"Why: {', '.join(shares)}.")
     return [*found, *document["notes"]]
 
 
-def numbers(document: dict[str, Any]) -> dict[str, Headline]:
+def numbers(document: Document) -> dict[str, Headline]:
     """For comparing runs."""
     ends = document["intervals"]
     found = {"miss_rate": Headline(document["miss_rate"], ends["miss_rate"])}
@@ -283,28 +276,3 @@ def numbers(document: dict[str, Any]) -> dict[str, Headline]:
         for name, count in document["mechanisms"].items():
             found[f"shares.{name}"] = Headline(count / document["missed"], ends["shares"][name])
     return found
-
-
-_EVIDENCE = (
-    "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
-    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object, top_labels, top_scores"
-)
-_BOXES = ("proposal", "refined", "suppressor")
-
-
-def ledger(run: Run) -> str:
-    """Objects (found, missed, ignored) and the reported detections that are wrong."""
-    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
-    evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
-    for name in _BOXES:
-        corners = ", ".join(f"round({name}_{side}, 1)" for side in SIDES)
-        evidence += f", {name} := CASE WHEN {name}_x0 IS NOT NULL THEN [{corners}] END"
-    return f"""
-        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
-        END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,
-        NULL AS became, NULL AS score, NULL AS iou, mechanism, reason,
-        CASE WHEN mechanism IS NOT NULL THEN CAST(to_json(struct_pack({evidence})) AS VARCHAR) END AS evidence
-        FROM rows WHERE kind IN ('object', 'ignored')
-        UNION ALL BY NAME
-        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, score, matched_iou AS iou
-        FROM rows WHERE kind = 'detection' AND tide NOT IN ('TP', 'ignored')"""

@@ -6,19 +6,12 @@ from pathlib import Path
 from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
 from misdetect.drawing.figures import save_png, stacked, titled
+from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
 from misdetect.said.errors import BadImage
 from misdetect.studies.contract import Document, Figures
 from misdetect.studies.documents import read_document
-from misdetect.studies.explain.compare import side_by_side
-from misdetect.studies.explain.plots import (
-    comparison_page,
-    distributions,
-    evidence,
-    legend,
-    three_panels,
-    whiskers,
-)
+from misdetect.studies.explain.plots import comparison_page, distributions, evidence, legend, rates, three_panels
 
 
 def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
@@ -29,7 +22,7 @@ def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
         return []
     folder = run.path / "images"
     made = [charts.save(folder / "mechanisms.png", three_panels(document))]
-    place = {data[i].id: i for i in range(len(data))}
+    place = places(data)
     for name, count in document["mechanisms"].items():
         if not count:
             continue
@@ -54,11 +47,10 @@ def draw_comparison(document: Document, folder: Path) -> list[Path]:
     """Fig. 5, as ``shares.png``, ``rates.png`` and ``compare.html``; nothing where no run missed anything."""
     if not any(run["missed"] for run in document["runs"]):
         return []
-    rows = side_by_side({run["name"]: run for run in document["runs"]})
     return [
-        charts.save(folder / "shares.png", distributions(rows)),
-        charts.save(folder / "rates.png", whiskers(document["mechanisms"])),
-        comparison_page(document, rows, folder / "compare.html"),
+        charts.save(folder / "shares.png", distributions(document)),
+        charts.save(folder / "rates.png", rates(document)),
+        comparison_page(document, folder / "compare.html"),
     ]
 
 

@@ -6,13 +6,12 @@ is either one of two mechanisms, or "unknown" with the reason why: it never gues
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from misdetect.metrics.mechanisms import Thresholds
-from misdetect.nouns.boxes import Floats, Ints, iou, sides
+from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
 from misdetect.nouns.detections import Detections
 
 UNKNOWN = "unknown"
@@ -34,48 +33,23 @@ SENTENCE = (
 )
 
 
-@dataclass(frozen=True)
-class Outside:
-    """The verdict on one miss: its ``mechanism`` or "unknown", the ``reason``, and the detection it rests on."""
-
-    mechanism: str
-    reason: str
-    overlap: float
-    own_score: float
-    rival: int
-    rival_score: float
-    box: tuple[float, ...] | None
-
-    def columns(self, names: Sequence[str]) -> dict[str, Any]:
-        """The row's columns: the same as from the inside, as far as they are known."""
-        row: dict[str, Any] = {
-            "mechanism": self.mechanism,
-            "reason": self.reason,
-            "refined_iou": self.overlap,
-            "own_score": self.own_score,
-        }
-        if self.rival >= 0:
-            row |= {"rival": names[self.rival], "rival_score": self.rival_score}
-        if self.box is not None:
-            row |= sides(self.box, "refined_")
-        return row
-
-
-def judge(found: Detections, boxes: Floats, labels: Ints, thresholds: Thresholds) -> list[Outside]:
-    """A verdict for each missed object ``boxes`` ``[M, 4]`` of ``labels`` ``[M]``, from all that was ``found``."""
+def judge(
+    found: Detections, boxes: Floats, labels: Ints, thresholds: Thresholds, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """A verdict for each missed object ``boxes`` ``[M, 4]`` of ``labels`` ``[M]``, from all that was ``found``: the
+    columns of its row, the same as from the inside, as far as they are known; classes are called ``names``."""
     overlap = iou(boxes, found.boxes)
     return [
-        _judge(found, overlap[i], np.asarray(found.labels == label), thresholds)
+        _judge(found, overlap[i], np.asarray(found.labels == label), thresholds, names)
         for i, label in enumerate(np.asarray(labels).tolist())
     ]
 
 
-def _judge(found: Detections, overlap: Floats, own: "np.ndarray[Any, np.dtype[np.bool_]]", t: Thresholds) -> Outside:
+def _judge(found: Detections, overlap: Floats, own: Bools, t: Thresholds, names: Sequence[str]) -> dict[str, Any]:
     fits = overlap >= t.loc
     mine, other = np.flatnonzero(fits & own), np.flatnonzero(fits & ~own)
     own_score = float(found.scores[mine].max(initial=0))
-    best = int(other[found.scores[other].argmax()]) if other.size else -1
-    rival_score = float(found.scores[best]) if best >= 0 else 0.0
+    rival_score = float(found.scores[other].max(initial=0))
     if own_score >= t.cls:  # it came out: either below what is reported, or (exclusive) another object's
         verdict = "calibration", "score" if own_score < t.reported else "taken"
     elif rival_score >= t.cls:
@@ -83,16 +57,12 @@ def _judge(found: Detections, overlap: Floats, own: "np.ndarray[Any, np.dtype[np
     elif mine.size or other.size:
         verdict = "background", "right-class" if own_score >= rival_score else "wrong-class"
     else:
-        near = overlap >= _TOUCHES
-        touching = near & own & (found.scores >= t.reported)
-        strange = near & (found.scores >= t.reported)
-        verdict = UNKNOWN, "poor-box" if touching.any() else "poor-box-other-class" if strange.any() else "nothing"
-    at = int(overlap.argmax()) if len(overlap) and overlap.max() > 0 else -1
-    return Outside(
-        *verdict,
-        overlap=float(overlap.max(initial=0)),
-        own_score=own_score,
-        rival=int(found.labels[best]) if best >= 0 else -1,
-        rival_score=rival_score,
-        box=None if at < 0 else tuple(found.boxes[at].tolist()),
-    )
+        near = (overlap >= _TOUCHES) & (found.scores >= t.reported)
+        verdict = UNKNOWN, "poor-box" if (near & own).any() else "poor-box-other-class" if near.any() else "nothing"
+    best = float(overlap.max(initial=0))
+    row: dict[str, Any] = dict(zip(("mechanism", "reason"), verdict, strict=True))
+    row |= {"refined_iou": best, "own_score": own_score}
+    if other.size:
+        rival = other[found.scores[other].argmax()]
+        row |= {"rival": names[found.labels[rival]], "rival_score": rival_score}
+    return row | sides(found.boxes[overlap.argmax()], "refined_") if best > 0 else row

@@ -1,11 +1,11 @@
 """Figures of an explain run: the evidence for one miss, the three panels of paper 3's Fig. 3, and Fig. 5's bars.
 
-Photos are drawn on, charts are matplotlib's.
-Colours are fixed: truth green, proposal orange, refined blue, suppressor red. Nothing here reads a run.
+Photos are drawn on, charts are matplotlib's. Colours are fixed: truth green, proposal orange, refined blue, suppressor
+red. Nothing here reads a run.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
-from misdetect.drawing.figures import colour, enlarged, stacked, titled, with_boxes
+from misdetect.drawing.figures import colour, cropped, titled, widened, write
 from misdetect.drawing.inline import whole_page
+from misdetect.drawing.values import about
+from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
-from misdetect.nouns.boxes import SIDES
+from misdetect.nouns.boxes import SIDES, Floats, boxes_of
 from misdetect.nouns.picture import Pixels
 
 CODE = {"truth": 2, "proposal": 3, "refined": 1, "suppressor": 0}
@@ -34,22 +36,17 @@ SHADES = {
     "Loc": "#0072b2",
     "Both": "#009e73",
 }
-_FONT, _BLACK = cv2.FONT_HERSHEY_SIMPLEX, (20, 20, 20)
 _AROUND = 0.35
 
 
 def evidence(image: Pixels, row: Mapping[str, Any]) -> Pixels:
     """The crop of ``image`` around a missed object (a row of the run) with truth, proposal, refined and suppressor."""
-    boxes = {"truth": _box(row, "")}
-    boxes |= {name: _box(row, f"{name}_") for name in ("proposal", "refined", "suppressor")}
-    shown = {name: box for name, box in boxes.items() if box is not None}
-    x0, y0, x1, y1 = _window(list(shown.values()), image.shape[1], image.shape[0])
-    big, factor = enlarged(np.ascontiguousarray(image[y0:y1, x0:x1]), 260)
-    for name in ("proposal", "refined", "suppressor", "truth"):  # the truth on top
-        if name in shown:
-            box = (np.array(shown[name]) - [x0, y0, x0, y0]) * factor
-            edge = np.clip(box, 0, [big.shape[1] - 1, big.shape[0] - 1] * 2)
-            big = with_boxes(big, edge[None], [""], [CODE[name]])
+    prefixes = {"proposal": "proposal_", "refined": "refined_", "suppressor": "suppressor_", "truth": ""}
+    known = {name: all(row.get(prefix + side) is not None for side in SIDES) for name, prefix in prefixes.items()}
+    shown = {name: prefix for name, prefix in prefixes.items() if known[name]}
+    boxes = np.concatenate([boxes_of([row], prefix) for prefix in shown.values()])  # the truth last, and on top
+    window = _window(boxes, image.shape[1], image.shape[0])
+    big = cropped(image, window, 260, boxes, [CODE[name] for name in shown])
     scores = zip(row.get("top_labels") or (), row.get("top_scores") or (), strict=True)
     words = (
         f"{row['label']}: {row['mechanism']} / {row['reason']}",
@@ -57,21 +54,16 @@ def evidence(image: Pixels, row: Mapping[str, Any]) -> Pixels:
         "IoU  " + ", ".join(f"{n} {row[f'{n}_iou']:.2f}" for n in CODE if row.get(f"{n}_iou") is not None),
     )
     wide = max(250, *(7 * len(text) + 10 for text in words))  # so that no line is cut
-    picture = titled(stacked([big, np.full((1, wide, 3), 255, dtype=np.uint8)], gap=0), words[0])
+    picture = titled(widened(big, wide), words[0])
     return _footed(_footed(picture, words[1]), words[2])
 
 
-def _box(row: Mapping[str, Any], prefix: str) -> tuple[float, ...] | None:
-    values = [row.get(prefix + name) for name in SIDES]
-    return None if any(value is None for value in values) else tuple(float(value) for value in values)  # type: ignore[arg-type]
-
-
-def _window(boxes: Sequence[tuple[float, ...]], width: int, height: int) -> tuple[int, int, int, int]:
-    """A window around the first box that also holds what lies within twice its size of the others."""
-    truth, every = np.array(boxes[0]), np.array(boxes)
+def _window(boxes: Floats, width: int, height: int) -> tuple[int, int, int, int]:
+    """A window around the last box that also holds what lies within twice its size of the others."""
+    truth = boxes[-1]
     side = np.maximum(truth[2:] - truth[:2], 16)
-    low = np.maximum(every[:, :2].min(axis=0), truth[:2] - side) - _AROUND * side
-    high = np.minimum(every[:, 2:].max(axis=0), truth[2:] + side) + _AROUND * side
+    low = np.maximum(boxes[:, :2].min(axis=0), truth[:2] - side) - _AROUND * side
+    high = np.minimum(boxes[:, 2:].max(axis=0), truth[2:] + side) + _AROUND * side
     x0, y0 = np.clip(np.floor(low), 0, [width - 1, height - 1]).astype(int).tolist()
     x1, y1 = np.clip(np.ceil(high), 1, [width, height]).astype(int).tolist()
     return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)
@@ -79,7 +71,7 @@ def _window(boxes: Sequence[tuple[float, ...]], width: int, height: int) -> tupl
 
 def _footed(image: Pixels, text: str) -> Pixels:
     bar = np.full((20, image.shape[1], 3), 255, dtype=np.uint8)
-    cv2.putText(bar, text, (4, 14), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+    write(bar, text, (4, 14))
     return np.concatenate([image, bar])
 
 
@@ -88,7 +80,7 @@ def legend() -> Pixels:
     bar = np.full((24, 400, 3), 255, dtype=np.uint8)
     for i, (name, number) in enumerate(CODE.items()):
         cv2.rectangle(bar, (8 + 98 * i, 6), (20 + 98 * i, 18), colour(number), -1)
-        cv2.putText(bar, name, (25 + 98 * i, 17), _FONT, 0.42, _BLACK, 1, cv2.LINE_AA)
+        write(bar, name, (25 + 98 * i, 17))
     return bar
 
 
@@ -103,45 +95,41 @@ def three_panels(document: Mapping[str, Any]) -> Figure:
     charts.flow(between, document["sankey"], "(c) from type to mechanism", SHADES)
     settings = document["settings"]
     rules = f"IoU ≥ {settings['loc']:g}, score ≥ {settings['score']:g}, miss {settings['miss']}"
-    return charts.caption(figure, f"{document['detector'] or 'a detector'} on {document['data']}; {rules}")
+    return charts.caption(figure, about(document, text=rules))
 
 
-def distributions(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Fig. 5: a bar per run (``side_by_side``), divided by mechanism, with its miss rate before it."""
-    named = {f"{row['run']} ({100 * (row['miss_rate'] or 0):.1f} % missed)": row["shares"] for row in rows}
-    return charts.shares(named, "Mechanisms, in % of the misses", SHADES)
+def distributions(document: Mapping[str, Any]) -> Figure:
+    """Fig. 5, of ``compare``'s document: a bar per run, divided by mechanism, with its miss rate before it."""
+    called = {run["name"]: f"{run['name']} ({percent(run['miss_rate'] or 0)} missed)" for run in document["runs"]}
+    rows: dict[str, dict[str, float]] = {words: {} for words in called.values()}
+    for mechanism, entries in document["mechanisms"].items():
+        for entry in entries:
+            rows[called[entry["run"]]][mechanism] = entry["share"] or 0.0
+    return charts.shares(rows, "Mechanisms, in % of the misses", SHADES)
 
 
-def whiskers(mechanisms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """For each mechanism a point per run: misses by it per 100 objects, with the interval; as ``compare`` has them."""
+def rates(document: Mapping[str, Any]) -> Figure:
+    """The same: for each mechanism a point per run, misses by it per 100 objects with the interval."""
     return charts.whiskers(
         {
-            name: {entry["run"]: (_percent(entry["rate"]), _ends(entry["rate_interval"])) for entry in entries}
-            for name, entries in mechanisms.items()
+            name: {entry["run"]: charts.percent(entry["rate"], entry["rate_interval"]) for entry in entries}
+            for name, entries in document["mechanisms"].items()
         },
         "Misses by mechanism",
         "misses per 100 objects, with intervals over images",
     )
 
 
-def _percent(rate: float | None) -> float | None:
-    return None if rate is None else 100 * rate
-
-
-def _ends(interval: Sequence[float] | None) -> list[float] | None:
-    return None if interval is None else [100 * end for end in interval]
-
-
-def comparison_page(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses
-    (``side_by_side``), misses per 100 objects with intervals, and miss rate by class, drawn as SVG."""
+def comparison_page(document: Mapping[str, Any], path: Path) -> Path:
+    """Write ``compare``'s document of explain runs as one self-contained HTML file: shares of the misses, misses per
+    100 objects with intervals, and miss rate by class, drawn as SVG."""
     runs = [run["name"] for run in document["runs"]]
     classes = {
-        name: {run: (_percent(rate), None) for run, rate in zip(runs, each["miss_rate"], strict=True)}
+        name: {run: charts.percent(rate) for run, rate in zip(runs, each["miss_rate"], strict=True)}
         for name, each in document["by_class"].items()
     }
     by_class = charts.whiskers(classes, "Misses by class", "misses per 100 objects")
-    figures = [distributions(rows), whiskers(document["mechanisms"]), by_class]
+    figures = [distributions(document), rates(document), by_class]
     drawn = [b64encode(charts.encoded(figure, "svg")).decode() for figure in figures]
     shown = "".join(f'<p><img alt="" src="data:image/svg+xml;base64,{source}"></p>' for source in drawn)
     title = "Misses, side by side"

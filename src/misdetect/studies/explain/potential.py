@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
-from misdetect.nouns.boxes import Bools, Floats, Ints, boxes_of
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, boxes_of
 
 _ERRORS = ("Cls", "Loc", "Both")
 
@@ -55,16 +55,14 @@ def world(objects: Sequence[dict[str, Any]], detections: Sequence[dict[str, Any]
     detections = sorted(detections, key=lambda row: place[row["image"]])
     row_of = {(o["image"], o["id"]): i for i, o in enumerate(objects)}
     boxes = boxes_of(objects)
-    areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    areas = np.array([o["area"] for o in objects], dtype=np.float64)
     truth = TruthColumns(
         images=tuple(ImageRow(name, i, 1, 1) for i, name in enumerate(images)),
         names=tuple(names),
         image=np.array([place[o["image"]] for o in objects], dtype=np.int64),
         label=np.array([label_of[o["label"]] for o in objects], dtype=np.int64),
         boxes=boxes,
-        areas=np.array(
-            [a if o["area"] is None else o["area"] for o, a in zip(objects, areas, strict=True)], dtype=float
-        ),
+        areas=np.where(np.isnan(areas), area(boxes), areas),
         crowd=np.array([o["kind"] == "ignored" for o in objects], dtype=np.bool_),
         ids=np.arange(len(objects)),
     )

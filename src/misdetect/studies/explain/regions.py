@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from misdetect.drawing.scenes import sides_of
 from misdetect.metrics.matching import greedy_match
 from misdetect.metrics.mechanisms import Thresholds
-from misdetect.nouns.boxes import SIDES, Floats, Ints, coverage, iou, nms
+from misdetect.nouns.boxes import Bools, Floats, Ints, coverage, iou, nms
 from misdetect.nouns.candidates import Candidates
 from misdetect.nouns.detections import Detections, Truth
 
@@ -52,8 +53,7 @@ class Regions:
             values = objectness_of(inside)
             boxes = inside.refined if inside.first is None else inside.proposals
             if len(values) > _CONSIDERED:
-                rows = np.argpartition(-values, _CONSIDERED)[:_CONSIDERED]
-                rows = np.sort(rows)
+                rows = np.sort(np.argpartition(-values, _CONSIDERED)[:_CONSIDERED])
                 boxes, values = boxes[rows], values[rows]
         boxes = boxes.astype(np.float64)
         free = iou(boxes, reported.boxes).max(axis=1, initial=0) < _SAME
@@ -73,7 +73,7 @@ class Regions:
         return target
 
 
-def curve(objectness: Floats, hit: "np.ndarray[Any, np.dtype[np.bool_]]", misses: int) -> list[dict[str, float]]:
+def curve(objectness: Floats, hit: Bools, misses: int) -> list[dict[str, float]]:
     """Precision and recall of "objectness ≥ threshold warns of a miss", by falling threshold, at most 50 points.
 
     ``objectness`` and ``hit`` ``[R]`` over all images; ``misses`` is the number of missed objects.
@@ -94,7 +94,7 @@ def curve(objectness: Floats, hit: "np.ndarray[Any, np.dtype[np.bool_]]", misses
     ]
 
 
-def average_precision(objectness: Floats, hit: "np.ndarray[Any, np.dtype[np.bool_]]", misses: int) -> float | None:
+def average_precision(objectness: Floats, hit: Bools, misses: int) -> float | None:
     """Area under the precision-recall curve (every point), ``None`` without misses."""
     if not misses:
         return None
@@ -108,11 +108,4 @@ def average_precision(objectness: Floats, hit: "np.ndarray[Any, np.dtype[np.bool
 def suspicious(rows: Sequence[dict[str, Any]], limit: int = 10) -> list[dict[str, Any]]:
     """The ranked list: the most suspicious regions of all images."""
     ranked = sorted(rows, key=lambda row: -row["objectness"])[:limit]
-    return [
-        {
-            "image": row["image"],
-            "box": [round(row[name], 1) for name in SIDES],
-            "objectness": round(row["objectness"], 4),
-        }
-        for row in ranked
-    ]
+    return [{"image": row["image"], "box": sides_of(row), "objectness": round(row["objectness"], 4)} for row in ranked]

@@ -1,4 +1,4 @@
-"""The columns of an explain run, and the rows of one image.
+"""The columns of an explain run, the rows of one image, and what of them is in the ledger.
 
 ``kind`` says what a row is about: an "object" that should be found, a "detection" that was reported, a suspicious
 "region" without a detection, or something "ignored" (a crowd, an absent part, a class that the detector does not
@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data.dataset import Sample
+from misdetect.engine.store import Run
 from misdetect.metrics import tide
-from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
+from misdetect.metrics.columns import DetectionColumns, TruthColumns
 from misdetect.metrics.diagnosis import Diagnosis, diagnose
-from misdetect.metrics.matching import overlap_of_pairs
-from misdetect.metrics.mechanisms import MECHANISMS, Thresholds, missed
+from misdetect.metrics.mechanisms import MECHANISMS, missed
 from misdetect.metrics.slices import attributes
-from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
+from misdetect.nouns.boxes import SIDES, Bools, Floats, Ints, iou, sides
 from misdetect.nouns.candidates import Candidates
-from misdetect.nouns.detections import PRESENT, Detections, Truth
+from misdetect.nouns.detections import Detections, Truth
 from misdetect.studies.columns import ANNOTATED, box, numbers
 from misdetect.studies.explain import outside
 from misdetect.studies.explain.regions import Regions, objectness_of
@@ -34,6 +34,7 @@ TIDE_TYPES = ("Miss", "Cls", "Loc", "Both")
 SWEEP = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Scores at which ``best_iou`` is taken: that of a detection of the object's class with that score or more."""
 SLICES = ("crowding", "occlusion", "truncation", "aspect", "brightness")
+Row = dict[str, Any]
 
 
 SCHEMA = pa.schema(
@@ -69,132 +70,129 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One image and the answer about it: its ``truth`` with ``labels`` ``[T]`` of the detector (-1: not one of its
-    classes, called ``names``; ``data_names`` are the data's), ``everything`` that was detected at whatever score, which
-    of it is of a class that the data has (``known`` ``[D]``), and, where it can be seen, the ``inside``."""
+    """One image and the answer about it: ``labels`` ``[T]`` of the detector for its truth (-1: not one of its classes,
+    called ``names``; ``data_names`` are the data's), ``everything`` that was detected at whatever score, which of it is
+    of a class that the data has (``known`` ``[D]``), where it can be seen the ``inside``, and ``how`` it is judged."""
 
     sample: Sample
-    truth: Truth
     labels: Ints
     names: Sequence[str]
     data_names: Sequence[str]
     everything: Detections
     known: Bools
     inside: Candidates | None
+    how: ExplainSettings
 
     @cached_property
-    def objectness(self) -> Floats:
-        """How sure the detector is of each candidate ``[K]``; empty for a black box."""
-        return np.zeros(0) if self.inside is None else objectness_of(self.inside)
+    def truth(self) -> Truth:
+        """All annotations."""
+        return self.sample.truth
 
-    def counted(self) -> Ints:
-        """Rows of the truth that should be found."""
-        return np.flatnonzero(self.ignored_for() == "")
-
+    @cached_property
     def ignored_for(self) -> "np.ndarray[Any, np.dtype[np.object_]]":
         """Why each annotation is not counted, "" where it is."""
-        states = self.truth.states
-        absent = np.zeros(len(self.truth), bool) if states is None else ~np.isin(np.array(states, str), PRESENT)
-        crowd = np.asarray(self.truth.crowd, dtype=np.bool_)
+        crowd, absent = np.asarray(self.truth.crowd, dtype=np.bool_), ~np.asarray(self.truth.present)
         reasons = np.select([crowd, absent, self.labels < 0], ["crowd", "absent", "unknown-class"], "")
         return np.asarray(reasons, dtype=object)
 
+    @cached_property
+    def counted(self) -> Ints:
+        """Rows of the truth that should be found."""
+        return np.flatnonzero(self.ignored_for == "")
 
-def image_rows(seen: Seen, how: ExplainSettings, pixels: Any = None) -> list[dict[str, Any]]:
+    @cached_property
+    def boxes(self) -> Floats:
+        """Their boxes ``[N, 4]``."""
+        return self.truth.boxes[self.counted]
+
+    @cached_property
+    def reported(self) -> Ints:
+        """Rows of ``everything`` that count as reported."""
+        return np.flatnonzero((self.everything.scores >= self.how.thresholds.reported) & self.known)
+
+    @cached_property
+    def objectness(self) -> Floats:
+        """How sure a white box is of each candidate ``[K]``."""
+        assert self.inside is not None
+        return objectness_of(self.inside)
+
+    @cached_property
+    def kept(self) -> Floats:
+        """The boxes ``[D, 4]`` of a white box's kept pairs of candidate and label."""
+        assert self.inside is not None
+        return self.inside.boxes_of(self.inside.kept).astype(np.float64)
+
+
+def image_rows(seen: Seen, pixels: Any = None) -> list[Row]:
     """All rows of one image, given its ``pixels`` where they are to be measured."""
-    thresholds, counted = how.thresholds, seen.counted()
-    boxes, labels = seen.truth.boxes[counted], seen.labels[counted]
-    lost = missed(seen.everything, boxes, labels, thresholds, how.miss)
-    reported = np.flatnonzero((seen.everything.scores >= thresholds.reported) & seen.known)
-    types = _Types(seen, counted, reported, thresholds)
-    own = {"image": seen.sample.id, "width": seen.sample.width, "height": seen.sample.height}
-    rows = [own | row for row in _objects(seen, counted, lost, types, thresholds, how, pixels)]
-    rows += [own | row for row in _detections(seen, counted, reported, types)]
-    alarm = Regions.of(seen.everything, seen.inside, thresholds, how.regions)
-    target = alarm.targets(seen.truth, counted[lost], thresholds.loc)
-    ids = np.asarray(seen.truth.ids)
+    thresholds, ids = seen.how.thresholds, np.asarray(seen.truth.ids)
+    lost = missed(seen.everything, seen.boxes, seen.labels[seen.counted], thresholds, seen.how.miss)
+    types = _Types(seen)
+    rows = [*_objects(seen, lost, types, pixels), *_detections(seen, types)]
+    alarm = Regions.of(seen.everything, seen.inside, thresholds, seen.how.regions)
+    target = alarm.targets(seen.truth, seen.counted[lost], thresholds.loc)
     for i, at in enumerate(target.tolist()):
         hit = {"tide": "crowd"} if at == -2 else {"matched": int(ids[at])} if at >= 0 else {}
-        rows.append(own | {"kind": REGION, "objectness": float(alarm.objectness[i]), **sides(alarm.boxes[i])} | hit)
-    for i, why in enumerate(seen.ignored_for().tolist()):
-        if why:
-            name = None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
-            if why == "unknown-class":
-                name = seen.data_names[seen.truth.labels[i]]
-            row = {"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **sides(seen.truth.boxes[i])}
-            rows.append(own | row)
-    return rows
+        rows.append({"kind": REGION, "objectness": float(alarm.objectness[i]), **sides(alarm.boxes[i]), **hit})
+    for i in np.flatnonzero(seen.ignored_for != "").tolist():
+        why, name = seen.ignored_for[i], None if seen.labels[i] < 0 else seen.names[seen.labels[i]]
+        if why == "unknown-class":
+            name = seen.data_names[seen.truth.labels[i]]
+        rows.append({"kind": IGNORED, "reason": why, "id": int(ids[i]), "label": name, **sides(seen.truth.boxes[i])})
+    own = {"image": seen.sample.id, "width": seen.sample.width, "height": seen.sample.height}
+    return [own | row for row in rows]
 
 
 class _Types:
     """TIDE's types of one image's reported detections and objects, both in the detector's labels."""
 
-    def __init__(self, seen: Seen, counted: Ints, reported: Ints, thresholds: Thresholds) -> None:
+    def __init__(self, seen: Seen) -> None:
+        counted, found = len(seen.counted), seen.everything
         crowd = np.flatnonzero(np.asarray(seen.truth.crowd, dtype=np.bool_) & (seen.labels >= 0))
-        rows = np.concatenate([counted, crowd])
-        found = seen.everything
-        truth = TruthColumns(
-            images=(ImageRow(seen.sample.id, 0, seen.sample.width, seen.sample.height),),
-            names=tuple(seen.names),
-            image=np.zeros(len(rows), np.int64),
-            label=seen.labels[rows],
-            boxes=seen.truth.boxes[rows],
-            areas=np.asarray(seen.truth.areas)[rows],
-            crowd=np.isin(rows, crowd),
-            ids=np.asarray(seen.truth.ids)[rows],
-        )
+        rows, at = np.concatenate([seen.counted, crowd]), seen.reported
+        truth = TruthColumns.of_image(seen.sample, rows, seen.labels[rows], seen.names)
         detections = DetectionColumns.of(
-            np.zeros(len(reported), np.int64), found.labels[reported], found.boxes[reported], found.scores[reported]
+            np.zeros(len(at), np.int64), found.labels[at], found.boxes[at], found.scores[at]
         )
-        settings = tide.TideSettings(foreground=thresholds.loc, background=min(0.1, thresholds.loc))
+        least = seen.how.thresholds.loc
+        settings = tide.TideSettings(foreground=least, background=min(0.1, least))
         self.assigned = a = tide.assign(truth, detections, settings)
         self.truth_ids = truth.ids
         kinds = np.array(["", "Cls", "Loc", "Miss", ""], dtype=object)
-        self.object_type = kinds[a.truth_type][: len(counted)]
-        self.error_of, self.error_iou = a.detection_of[: len(counted)].copy(), a.truth_overlap[: len(counted)].copy()
+        self.object_type = kinds[a.truth_type][:counted]
+        self.error_of, self.error_iou = a.detection_of[:counted].copy(), a.truth_overlap[:counted].copy()
         both = np.flatnonzero(a.detection_type == tide.BOTH)
         for d in both[np.argsort(detections.scores[both], kind="stable")].tolist():  # the best-scored is written last
             t = int(a.truth_of[d])
-            if t < len(counted) and self.object_type[t] in ("Miss", "Both"):
+            if t < counted and self.object_type[t] in ("Miss", "Both"):
                 self.object_type[t], self.error_of[t], self.error_iou[t] = "Both", d, a.overlap[d]
 
 
-def _objects(
-    seen: Seen, counted: Ints, lost: Bools, types: _Types, t: Thresholds, how: ExplainSettings, pixels: Any
-) -> list[dict[str, Any]]:
+def _objects(seen: Seen, lost: Bools, types: _Types, pixels: Any) -> list[Row]:
     measured = attributes(seen.truth, seen.sample.width, seen.sample.height, pixels)
-    best = best_ious(seen.everything, seen.truth.boxes[counted], seen.labels[counted])
+    labels = seen.labels[seen.counted]
+    best = best_ious(seen.everything, seen.boxes, labels)
     ids, states = np.asarray(seen.truth.ids), seen.truth.states
-    rows: list[dict[str, Any]] = []
-    for i, at in enumerate(counted.tolist()):
-        dark = float(measured["brightness"][at])
-        rows.append(
-            {
-                "kind": OBJECT,
-                "id": int(ids[at]),
-                "label": seen.names[seen.labels[at]],
-                "state": None if states is None else states[at],
-                **sides(seen.truth.boxes[at]),
-                "found": not lost[i],
-                "area": float(measured["size"][at]),
-                **{name: float(measured[name][at]) for name in SLICES},
-                "brightness": None if np.isnan(dark) else dark,
-                "best_iou": best[i].tolist(),
-            }
-        )
+    rows: list[Row] = []
+    for i, at in enumerate(seen.counted.tolist()):
+        row: Row = {
+            "kind": OBJECT,
+            "id": int(ids[at]),
+            "label": seen.names[labels[i]],
+            "state": None if states is None else states[at],
+            **sides(seen.truth.boxes[at]),
+            "found": not lost[i],
+            "area": float(measured["size"][at]),
+            **{name: _known(measured[name][at]) for name in SLICES},
+            "best_iou": best[i].tolist(),
+        }
         if lost[i]:
-            linked = int(types.error_of[i])
-            rows[-1]["tide"] = types.object_type[i]
-            rows[-1] |= {} if linked < 0 else {"matched": linked, "matched_iou": float(types.error_iou[i])}
-    places = np.flatnonzero(lost)
-    boxes, labels = seen.truth.boxes[counted[lost]], seen.labels[counted[lost]]
-    if seen.inside is None:
-        for place, verdict in zip(places.tolist(), outside.judge(seen.everything, boxes, labels, t), strict=True):
-            rows[place] |= verdict.columns(seen.names)
-        return rows
-    found = diagnose(seen.inside, boxes, labels, t, how.reading)
-    for i, place in enumerate(places.tolist()):
-        rows[place] |= _evidence(seen, found, i, place, seen.truth.boxes[counted], ids[counted])
+            row["tide"] = types.object_type[i]
+            if types.error_of[i] >= 0:
+                row |= {"matched": int(types.error_of[i]), "matched_iou": float(types.error_iou[i])}
+        rows.append(row)
+    for place, why in zip(np.flatnonzero(lost).tolist(), _causes(seen, lost), strict=True):
+        rows[place] |= why
     return rows
 
 
@@ -204,11 +202,20 @@ def best_ious(found: Detections, boxes: Floats, labels: Ints) -> Floats:
     return np.stack([overlap[:, found.scores >= score].max(axis=1, initial=0) for score in SWEEP], axis=1)
 
 
-def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: Ints) -> dict[str, Any]:
-    """The columns that say what happened inside to miss ``i``, which is object ``place`` of ``boxes``."""
-    c, names = seen.inside, seen.names
-    assert c is not None
-    row: dict[str, Any] = {
+def _causes(seen: Seen, lost: Bools) -> list[Row]:
+    """For each of the objects that are ``lost`` the columns that say why."""
+    places, t = np.flatnonzero(lost), seen.how.thresholds
+    boxes, labels = seen.boxes[places], seen.labels[seen.counted[places]]
+    if seen.inside is None:
+        return outside.judge(seen.everything, boxes, labels, t, seen.names)
+    found = diagnose(seen.inside, boxes, labels, t, seen.how.reading)
+    return [_evidence(seen, seen.inside, found, i, place) for i, place in enumerate(places.tolist())]
+
+
+def _evidence(seen: Seen, c: Candidates, d: Diagnosis, i: int, place: int) -> Row:
+    """The columns that say what happened inside to miss ``i``, which is counted object ``place``."""
+    names, boxes = seen.names, seen.boxes
+    row: Row = {
         "mechanism": MECHANISMS[d.mechanism[i]],
         "reason": str(d.reason[i]),
         "localised": int(d.localised[i]),
@@ -220,9 +227,9 @@ def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: 
     }
     at = int(d.candidate[i])
     if at >= 0:
-        row |= _candidate(seen, at)
+        row |= _candidate(seen, c, at)
         row |= sides(c.proposals[at], "proposal_") | sides(c.refined[at], "refined_")
-        fit = iou(np.stack([c.proposals[at], c.refined[at]]).astype(np.float64), boxes[place : place + 1])[:, 0]
+        fit = iou(np.stack([c.proposals[at], c.refined[at]]).astype(np.float64), boxes[[place]])[:, 0]
         row["proposal_iou"], row["refined_iou"] = fit.tolist()
         row["top_labels"] = [names[k] for k in d.top[i].tolist()]
         row["top_scores"] = d.top_scores[i].tolist()
@@ -230,23 +237,20 @@ def _evidence(seen: Seen, d: Diagnosis, i: int, place: int, boxes: Floats, ids: 
             row |= {"rival": names[d.rival[i]], "rival_score": float(d.rival_score[i])}
     by = int(d.suppressor[i])
     if by >= 0:
-        pair = c.kept.candidate[by], c.kept.label[by]
-        box = (c.refined[pair[0]] if c.class_boxes is None else c.class_boxes[pair]).astype(np.float64)
+        candidate, label, box = c.kept.candidate[by], c.kept.label[by], seen.kept[by]
         row |= {
-            "suppressor_label": names[pair[1]],
-            "suppressor_score": float(c.scores[pair]),
+            "suppressor_label": names[label],
+            "suppressor_score": float(c.scores[candidate, label]),
+            "suppressor_iou": float(d.suppressor_iou[i]),
             **sides(box, "suppressor_"),
         }
-        row["suppressor_iou"] = float(d.suppressor_iou[i])
         near = iou(box[None], boxes)[0]
-        if len(near) and near.max() >= 0.5:  # it stands for a neighbour: a crowd, not a badly ranked box
-            row["suppressor_object"] = int(ids[near.argmax()])
+        if near.max() >= 0.5:  # it stands for a neighbour: a crowd, not a badly ranked box
+            row["suppressor_object"] = int(np.asarray(seen.truth.ids)[seen.counted[near.argmax()]])
     return row
 
 
-def _candidate(seen: Seen, at: int) -> dict[str, Any]:
-    c = seen.inside
-    assert c is not None
+def _candidate(seen: Seen, c: Candidates, at: int) -> Row:
     return {
         "candidate": int(c.identity[at]),
         "pyramid": None if c.pyramid is None else int(c.pyramid[at]),
@@ -259,12 +263,12 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _detections(seen: Seen, counted: Ints, reported: Ints, types: _Types) -> list[dict[str, Any]]:
+def _detections(seen: Seen, types: _Types) -> list[Row]:
     """One row per reported detection: its TIDE type and object, and the candidate that it came from."""
-    found, a, c = seen.everything, types.assigned, seen.inside
-    rows: list[dict[str, Any]] = []
-    for i, at in enumerate(reported.tolist()):
-        row = {
+    found, a = seen.everything, types.assigned
+    rows: list[Row] = []
+    for i, at in enumerate(seen.reported.tolist()):
+        row: Row = {
             "kind": DETECTION,
             "id": i,
             "label": seen.names[found.labels[at]],
@@ -276,33 +280,55 @@ def _detections(seen: Seen, counted: Ints, reported: Ints, types: _Types) -> lis
         target = int(a.truth_of[i])
         if target >= 0:
             row["matched"] = int(types.truth_ids[target])
-        if c is not None:
-            row |= _origin(seen, at)
-            if 0 <= target < len(counted):
-                near = overlap_of_pairs(
-                    c.proposals[c.kept.candidate[[at]]].astype(np.float64),
-                    seen.truth.boxes[counted[[target]]],
-                    np.zeros(1, np.bool_),
-                )
-                row["proposal_iou"] = float(near[0])
+        if seen.inside is not None:
+            row |= _origin(seen, seen.inside, at)
+            if 0 <= target < len(seen.counted):
+                proposal = seen.inside.proposals[seen.inside.kept.candidate[[at]]].astype(np.float64)
+                row["proposal_iou"] = float(iou(proposal, seen.boxes[[target]])[0, 0])
         rows.append(row)
     return rows
 
 
-def _origin(seen: Seen, at: int) -> dict[str, Any]:
+def _origin(seen: Seen, c: Candidates, at: int) -> Row:
     """Where kept pair ``at`` came from: its candidate, its first box and how far regression moved it, and who else was
     in question."""
-    c, names = seen.inside, seen.names
-    assert c is not None
     candidate, label = int(c.kept.candidate[at]), int(c.kept.label[at])
-    box = (c.refined[candidate] if c.class_boxes is None else c.class_boxes[candidate, label]).astype(np.float64)
-    row = _candidate(seen, candidate) | sides(c.proposals[candidate], "proposal_")
-    row["moved"] = 1 - float(iou(c.proposals[candidate].astype(np.float64)[None], box[None])[0, 0])
     scores = c.scores[candidate].astype(np.float64)
     order = np.argsort(-scores, kind="stable")
+    row: Row = {
+        **_candidate(seen, c, candidate),
+        **sides(c.proposals[candidate], "proposal_"),
+        "moved": 1 - float(iou(c.proposals[[candidate]].astype(np.float64), seen.kept[[at]])[0, 0]),
+        "own_score": float(scores[label]),
+        "top_labels": [seen.names[k] for k in order[:3]],
+        "top_scores": scores[order[:3]].tolist(),
+    }
     others = order[order != label]
-    row["own_score"] = float(scores[label])
-    row["top_labels"], row["top_scores"] = [names[k] for k in order[:3]], scores[order[:3]].tolist()
     if len(others):
-        row |= {"rival": names[others[0]], "rival_score": float(scores[others[0]])}
+        row |= {"rival": seen.names[others[0]], "rival_score": float(scores[others[0]])}
     return row
+
+
+_EVIDENCE = (
+    "candidate, best_proposal_iou, best_refined_iou, own_score, rival, rival_score, background, objectness, "
+    "suppressor_label, suppressor_score, suppressor_iou, suppressor_object, top_labels, top_scores"
+)
+_BOXES = ("proposal", "refined", "suppressor")
+
+
+def ledger(run: Run) -> str:
+    """Objects (found, missed, ignored) and the reported detections that are wrong."""
+    common = """"case", image, 'clean' AS condition, false AS control, label, state, x0, y0, x1, y1, tide"""
+    evidence = ", ".join(f"{name} := {name}" for name in _EVIDENCE.split(", "))
+    for name in _BOXES:
+        corners = ", ".join(f"round({name}_{side}, 1)" for side in SIDES)
+        evidence += f", {name} := CASE WHEN {name}_x0 IS NOT NULL THEN [{corners}] END"
+    return f"""
+        SELECT {common}, id AS object, CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' ELSE 'missed'
+        END AS outcome, CASE WHEN kind = 'ignored' THEN 'unknown' WHEN found THEN 'harmless' ELSE 'harmful' END AS harm,
+        NULL AS became, NULL AS score, NULL AS iou, mechanism, reason,
+        CASE WHEN mechanism IS NOT NULL THEN CAST(to_json(struct_pack({evidence})) AS VARCHAR) END AS evidence
+        FROM rows WHERE kind IN ('object', 'ignored')
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, score, matched_iou AS iou
+        FROM rows WHERE kind = 'detection' AND tide NOT IN ('TP', 'ignored')"""

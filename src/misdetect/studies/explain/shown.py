@@ -4,15 +4,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.terminal import Document, plain_table, show_pictures, show_progress
+from misdetect.drawing.words import UNKNOWN, between, percent, ranged
 from misdetect.metrics.degenerate import sentence
-from misdetect.studies.told import change_cell
+from misdetect.studies.told import change_cell, show_why_not_paired
 
 
 def show(console: Console, document: Document) -> None:
     """The document for a person: what was missed, why, what it would buy, and where to look."""
-    if (line := unfinished(document)) is not None:
-        console.print(line)
+    show_progress(console, document)
     settings = document["settings"]
     if document["missed"] is None or not document["objects"]:
         console.print("Nothing is annotated here; the most suspicious regions:")
@@ -23,8 +23,8 @@ def show(console: Console, document: Document) -> None:
         return
     ends = document["intervals"]["miss_rate"]
     console.print(
-        f"{document['missed']} of {document['objects']} objects missed: {100 * document['miss_rate']:.1f} % "
-        f"({100 * ends[0]:.0f}..{100 * ends[1]:.0f}), at IoU {settings['loc']:g}, score {settings['score']:g}, "
+        f"{document['missed']} of {document['objects']} objects missed: {percent(document['miss_rate'])} "
+        f"({between(ends, 0, 100)}), at IoU {settings['loc']:g}, score {settings['score']:g}, "
         f"miss {settings['miss']}"
     )
     if document["missed"]:
@@ -34,8 +34,7 @@ def show(console: Console, document: Document) -> None:
         for pair in document["confusions"][:3]:
             console.print(Text(f"Taken for another: {pair[0]} for {pair[1]}, {pair[2]} times"))
     _show_warning(console, document)
-    for path in document.get("pictures", ())[:3]:
-        console.print(Text(f"Picture: {path}"))
+    show_pictures(console, document)
 
 
 def _mechanisms(document: Document) -> Table:
@@ -45,13 +44,12 @@ def _mechanisms(document: Document) -> Table:
     )
     shares, gains = document["intervals"]["shares"], document["potential"]
     for name, count in document["mechanisms"].items():
-        low, high = shares[name] or (0, 0)
         reasons = ", ".join(f"{n} {reason}" for reason, n in document["reasons"].get(name, {}).items())
         table.add_row(
             name,
             str(count),
-            f"{100 * count / document['missed']:.1f} %",
-            f"{100 * low:.0f}..{100 * high:.0f}",
+            percent(count / document["missed"]),
+            between(shares[name] or (0, 0), 0, 100),
             f"+{100 * gains[name]['recall_gain']:.1f}",
             f"+{100 * (gains[name]['AP50_gain'] or 0):.1f}",
             reasons,
@@ -82,9 +80,9 @@ def _show_slices(console: Console, document: Document) -> None:
             Text(f"{each['attribute']}: {each['value']}"),
             each["mechanism"],
             str(each["objects"]),
-            f"{100 * each['rate']:.1f} %",
-            f"{100 * each['rate_outside']:.1f} %",
-            f"{100 * each['low']:.0f}..{100 * each['high']:.0f}",
+            percent(each["rate"]),
+            percent(each["rate_outside"]),
+            between((each["low"], each["high"]), 0, 100),
         )
     console.print(table)
 
@@ -105,8 +103,7 @@ def _show_warning(console: Console, document: Document) -> None:
 def show_compared(console: Console, document: Document) -> None:
     """Runs side by side: misses, mechanisms, and the misses that they share."""
     names = [run["name"] for run in document["runs"]]
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     if document["paired"]:
         console.print(f"Paired: the same objects, judged by the same rules, in all {len(names)} runs.")
     console.print(_misses(document, names))
@@ -119,15 +116,15 @@ def show_compared(console: Console, document: Document) -> None:
 
 
 def _misses(document: Document, names: list[str]) -> Table:
-    percent = f"{100 * document['resampling']['confidence']:g}"
-    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({percent} % intervals over images)"
+    confidence = f"{100 * document['resampling']['confidence']:g} %"
+    title = f"Misses, in % of the objects; mechanisms, in % of the misses ({confidence} intervals over images)"
     table = plain_table(title, "", *(f">{name}" for name in names), wrapped=names)
     runs = document["runs"]
     table.add_row("objects", *(str(run["objects"]) for run in runs))
     table.add_row("missed", *(str(run["missed"]) for run in runs))
-    table.add_row("missed, %", *(_cell(run["miss_rate"], run["intervals"]["miss_rate"]) for run in runs))
+    table.add_row("missed, %", *(ranged(run["miss_rate"], run["intervals"]["miss_rate"], 100) for run in runs))
     for name, entries in document["mechanisms"].items():
-        table.add_row(name, *(_cell(entry["share"], entry["interval"]) for entry in entries))
+        table.add_row(name, *(ranged(entry["share"], entry["interval"], 100) for entry in entries))
         reasons = dict.fromkeys(reason for run in runs for reason in run["reasons"].get(name, ()))
         for reason in reasons if len(reasons) > 1 else ():
             table.add_row(f"  {reason}", *(_part(run["reasons"].get(name, {}).get(reason, 0), run) for run in runs))
@@ -138,7 +135,7 @@ def _misses(document: Document, names: list[str]) -> Table:
 
 def _part(count: int, run: Document) -> str:
     """``count`` of the misses of ``run``, in percent."""
-    return f"{100 * count / run['missed']:.1f}" if run["missed"] else "–"
+    return f"{100 * count / run['missed']:.1f}" if run["missed"] else UNKNOWN
 
 
 def _differences(document: Document, first: str) -> Table:
@@ -166,9 +163,3 @@ def _shared(document: Document, first: str) -> Table:
         table.add_row(said, *(str(each[key]) for each in others))
     table.add_row("McNemar's p", *(f"{each['p']:.2g}" for each in others))
     return table
-
-
-def _cell(value: float | None, ends: list[float] | None) -> str:
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f}" + ("" if ends is None else f" {100 * ends[0]:.0f}..{100 * ends[1]:.0f}")

@@ -47,8 +47,8 @@ class ExplainStudy(ImageStudy):
         labels = joined.to_detector[truth.labels] if self.data.names else np.full(len(truth), -1, dtype=np.int64)
         # detections of classes that the data does not have can be neither right nor wrong; without labels all count
         known = joined.known(found.labels) if self.data.names else np.ones(len(found), np.bool_)
-        seen = Seen(sample, truth, labels, self.names, self.data.names, found, known, inside)
-        return image_rows(seen, how, sample.image if how.pixels and len(truth) else None)
+        seen = Seen(sample, labels, self.names, self.data.names, found, known, inside, how)
+        return image_rows(seen, sample.image if how.pixels and len(truth) else None)
 
 
 def asked(detector: Any, how: ExplainSettings) -> Any:

@@ -1,10 +1,10 @@
 """``scan``: transplant an object and watch the rest (paper 1, "The Elephant in the Room").
 
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
-``prepare`` chooses images for it, ``adaptive`` scans with fewer questions, ``truth`` says what is harmed; ``table``
-makes Table I out of rows, ``phenomena`` the rest, ``ranking`` orders positions as the figures do, ``interference`` is
-Fig. 3, ``suppression`` the discussion's chain through NMS, ``document`` all of it together. The arithmetic (eq. 1 to 3)
-is in ``metrics/transplant``.
+``prepare`` finds images for it, ``adaptive`` asks less (by ``strata`` of the grid), ``truth`` says what is harmed,
+``rows`` are what remains. ``table`` makes Table I out of rows, ``phenomena`` what the paper lists after its
+Fig. 1, ``interference`` is Fig. 3, ``ranking`` orders positions as Figs. 5 to 9 do, ``suppression`` is the discussion's
+chain through NMS, ``document`` all of it together. The arithmetic (eq. 1 to 3) is in ``metrics/transplant``.
 """
 
 from misdetect.studies.contract import Kind
@@ -22,6 +22,5 @@ SCAN = Kind(
     settings="settings:ScanSettings",
     prepare="prepare:prepare",
     rebuild="prepare:rebuild",
-    ledger="document:ledger",
     after="interference:take_apart",
 )

@@ -20,7 +20,7 @@ from misdetect.engine.requests import Case, Detect, Steps
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import Floats, Ints, boxes_of, coverage
 from misdetect.nouns.detections import Detections
-from misdetect.said.errors import BadSpec, MisdetectError
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.rows import OBJECT
 from misdetect.studies.scan.settings import TAUS, Average, Policy, ScanSettings
@@ -44,10 +44,6 @@ class Search:
     policy: Policy = "body"
     block: int = 4
     confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0 < self.precision <= 100 or self.block < 1:
-            raise BadSpec(f"precision lies in (0, 100] points. Got {self.precision}.")
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Search":

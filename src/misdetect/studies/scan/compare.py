@@ -17,7 +17,7 @@ from misdetect.studies.differences import differences, other_rules, shared
 from misdetect.studies.scan.document import common_classes
 from misdetect.studies.scan.rows import NULL, OBJECT
 from misdetect.studies.scan.settings import ScanSettings, settings_of
-from misdetect.studies.scan.table import ROWS, SCENE, Images, Rate, read_positions, table_rates
+from misdetect.studies.scan.table import DIFFERENCE, ROWS, SCENE, Images, Rate, rates_of, read_positions
 
 RULES = ("score", "own", "margin", "kept_iou", "same_iou", "on_t_iou", "policy", "average", "tau")
 """Settings that decide which positions are affected."""
@@ -41,17 +41,13 @@ class Scanned:
         pairs = {(row["background"], row["source"], row["annotation"]): row["pair"] for row in rows}
         return cls(run, replace(settings_of(run), confidence=confidence, seed=seed), pairs)
 
-    def rates(self, pairs: list[Key]) -> dict[str, Rate]:
-        """Of the positions of ``pairs``: Table I with the scene (``table``) and what is harmed (``harm``), each also
-        less the null control where there is one."""
+    def rates(self, pairs: list[Key]) -> dict[str, tuple[Rate, Rate]]:
+        """Of the positions of ``pairs``: Table I with the scene, and what is harmed; with the object, and where there
+        is a null control, beyond it."""
         found, count = read_positions(self.run, self.how, [self.pairs[key] for key in pairs])
-        images = Images.of(count, self.how)
-        table = {name: table_rates(images, found[name], self.how) for name in (OBJECT, NULL)}
-        harm = {name: images.rate(part, part.harmful, np.ones(len(part), np.bool_)) for name, part in found.items()}
-        rates = {"table": table[OBJECT], "harm": harm[OBJECT]}
-        if len(found[NULL]):
-            rates |= {"table beyond null": table[OBJECT] - table[NULL], "harm beyond null": harm[OBJECT] - harm[NULL]}
-        return rates
+        table, harm = rates_of(Images.of(count, self.how), found, self.how)
+        known = (OBJECT, DIFFERENCE) if len(found[NULL]) else (OBJECT,)
+        return {name: (table[name], harm[name]) for name in known}
 
 
 def compare(runs: Mapping[str, Run], confidence: float, seed: int) -> Document:
@@ -69,22 +65,20 @@ def between(one: Scanned, other: Scanned) -> Document | str:
     first, second = one.rates(pairs), other.rates(pairs)
     judged = common_classes(one.run) and common_classes(other.run)
     found: Document = {"images": len({key[0] for key in pairs}), "pairs": len(pairs), "left_out": left_out}
-    found |= _changes(first, second, "", one.how, judged)
-    if {"table beyond null"} <= first.keys() & second.keys():
-        found["beyond_null"] = _changes(first, second, " beyond null", one.how, judged)
+    found |= _changes(first[OBJECT], second[OBJECT], one.how, judged)
+    if DIFFERENCE in first and DIFFERENCE in second:
+        found["beyond_null"] = _changes(first[DIFFERENCE], second[DIFFERENCE], one.how, judged)
     return found
 
 
-def _changes(
-    first: Mapping[str, Rate], second: Mapping[str, Rate], kind: str, how: ScanSettings, judged: bool
-) -> Document:
-    a, b = (_whole(rates["table" + kind]) for rates in (first, second))
+def _changes(first: tuple[Rate, Rate], second: tuple[Rate, Rate], how: ScanSettings, judged: bool) -> Document:
+    (a, harm), (b, other_harm) = ([_whole(rate) for rate in rates] for rates in (first, second))
     found: Document = {
         row: {f"{tau:g}": change(a[:, r, t], b[:, r, t], how.confidence) for t, tau in enumerate(how.tau)}
         for r, row in enumerate((*ROWS, SCENE))
     }
     if judged:
-        found["harm"] = change(_whole(first["harm" + kind]), _whole(second["harm" + kind]), how.confidence)
+        found["harm"] = change(harm, other_harm, how.confidence)
     return found
 
 

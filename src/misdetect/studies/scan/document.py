@@ -4,20 +4,19 @@ A function of the run directory alone: neither detector nor data is needed, and 
 is described as far as it goes.
 """
 
-from typing import Any
-
+from misdetect.drawing.words import number, within
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import REPEATS
 from misdetect.nouns.labels import known_classes
 from misdetect.nouns.open_names import names_in
-from misdetect.studies.contract import Headline
+from misdetect.studies.contract import Document, Headline
 from misdetect.studies.scan import interference, phenomena
 from misdetect.studies.scan.adaptive import uncertainty
 from misdetect.studies.scan.settings import ScanSettings, settings_of
 from misdetect.studies.scan.table import SCENE, table_one
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: Run) -> Document:
     """The JSON-able document of ``run``."""
     how = settings_of(run)
     asked = run.query("SELECT count(*) AS rows, count(DISTINCT background) AS images FROM rows").to_pylist()[0]
@@ -30,8 +29,8 @@ def document(run: Run) -> dict[str, Any]:
         "stability": phenomena.stability(run, how.step),
         "outcomes": phenomena.outcomes(run),
         "distance": phenomena.over_distance(run),
-        "suppression": phenomena.suppression(run),
-        "mechanisms": phenomena.mechanisms(run),
+        "suppression": phenomena.losses(run, "fate"),
+        "mechanisms": phenomena.losses(run, "mechanism"),
         "adaptive": uncertainty(run, how.average),
         "interference": None if apart is None else interference.verdicts(apart),
         "pairs": pairs,
@@ -55,7 +54,7 @@ def common_classes(run: Run) -> bool:
     return bool(known_classes(names_in(detector), data).any())
 
 
-def _notes(found: dict[str, Any], how: ScanSettings, common: bool) -> list[str]:
+def _notes(found: Document, how: ScanSettings, common: bool) -> list[str]:
     notes, pairs = [], found["pairs"]
     if len(pairs) < how.wanted:
         notes.append(f"Only {len(pairs)} of {how.wanted} pairs could be drawn.")
@@ -68,9 +67,9 @@ def _notes(found: dict[str, Any], how: ScanSettings, common: bool) -> list[str]:
     return notes
 
 
-def sentences(document: dict[str, Any]) -> list[str]:
+def sentences(document: Document) -> list[str]:
     """What was found, the most important first."""
-    found = [*_harm_sentence(document)]
+    found = _harm_sentence(document)
     tau = list(document["affected"])[len(document["affected"]) // 2]
     every, clear = (document[row][tau] for row in ("affected", "no_occlusion"))
     if every is not None:
@@ -82,25 +81,21 @@ def sentences(document: dict[str, Any]) -> list[str]:
     return [*found, *document["notes"]]
 
 
-def _harm_sentence(document: dict[str, Any]) -> list[str]:
+def _harm_sentence(document: Document) -> list[str]:
     harm = document["harm"]
     if harm is None or harm["object"] is None:
         return []
-    ends = harm["intervals"]
-    sentence = f"The object does harm at {_with_ends(harm['object'], ends['object'], ' %')} of positions"
+
+    def told(name: str, unit: str = " %") -> str:
+        return number(harm[name], 1) + unit + within(harm["intervals"][name], 0)
+
+    sentence = f"The object does harm at {told('object')} of positions"
     if harm["null"] is None:
-        return [sentence + "."]
-    return [
-        f"{sentence}, its null control at {_with_ends(harm['null'], ends['null'], ' %')}: a difference of "
-        f"{_with_ends(harm['difference'], ends['difference'], ' points')}."
-    ]
+        return [f"{sentence}."]
+    return [f"{sentence}, its null control at {told('null')}: a difference of {told('difference', ' points')}."]
 
 
-def _with_ends(value: float, ends: list[float] | None, unit: str) -> str:
-    return f"{value:.1f}{unit}" + ("" if ends is None else f" ({ends[0]:.0f} to {ends[1]:.0f})")
-
-
-def numbers(document: dict[str, Any]) -> dict[str, Headline]:
+def numbers(document: Document) -> dict[str, Headline]:
     """For comparing runs: what harms, Table I's first and last row and the scene, in percent of the positions, and the
     same less the null control, by τ."""
     found, harm, intervals = {}, document["harm"], document["intervals"]
@@ -115,36 +110,3 @@ def numbers(document: dict[str, Any]) -> dict[str, Headline]:
             for tau, value in rates[row].items():
                 found[f"{prefix}{row}.{tau}"] = Headline(value, ranges[row][tau])
     return found
-
-
-_POSITION = """r.case_index, r.row, r."case", r.background AS image, 'transplant' AS condition,
-    r.condition = 'null' AS control, r.weight, r.x, r.y"""
-_CONTROLLED = """rows AS r LEFT JOIN (SELECT pair, x, y, objects, new FROM rows WHERE condition = 'null') AS c
-    ON r.pair = c.pair AND r.x = c.x AND r.y = c.y"""
-
-
-def ledger(run: Run) -> str:
-    """Every original at every position, and what came up by itself there. A change is attributable to the object if it
-    does not flicker and the null control, at the same place, leaves the same original as it is (or brings up nothing
-    of the same class); null where no control was scanned."""
-    common = '"case", image, condition, control, weight, case_index, row, place'
-    return f"""
-        SELECT {common}, o.object AS object, o.label AS label, o.x0 AS x0, o.y0 AS y0, o.x1 AS x1, o.y1 AS y1,
-        CASE o.outcome WHEN 'kept' THEN 'found' WHEN 'lost' THEN 'missed' ELSE o.outcome END AS outcome,
-        CASE WHEN o.outcome = 'kept' THEN 'harmless' ELSE o.harm END AS harm,
-        CASE WHEN o.outcome = 'renamed' THEN o.new_label END AS became, o.score AS score_before,
-        coalesce(o.new_score, o.score_left) AS score, o.iou AS iou, o.flicker AS flicker,
-        CASE WHEN control THEN NULL WHEN o.outcome = 'kept' OR o.flicker THEN false ELSE u.outcome = 'kept' END
-        AS attributable, o.mechanism AS mechanism, o.fate AS reason,
-        CAST(to_json(struct_pack(x := x, y := y, coverage := o.coverage, distance := o.distance, chain := o.chain))
-        AS VARCHAR) AS evidence
-        FROM (SELECT {_POSITION}, unnest(r.objects) AS o, unnest(c.objects) AS u,
-        generate_subscripts(r.objects, 1) AS place FROM {_CONTROLLED})
-        UNION ALL BY NAME
-        SELECT {common}, n.object AS object, n.label AS label, n.x0 AS x0, n.y0 AS y0, n.x1 AS x1, n.y1 AS y1,
-        'extra' AS outcome, n.harm AS harm, n.score AS score, n.flicker AS flicker,
-        CASE WHEN control THEN NULL WHEN n.flicker THEN false ELSE NOT list_contains(others, n.label) END
-        AS attributable, CAST(to_json(struct_pack(x := x, y := y, on_parts := n.on_parts)) AS VARCHAR) AS evidence
-        FROM (SELECT {_POSITION}, unnest(r.new) AS n, [m.label FOR m IN c.new IF NOT m.own] AS others,
-        generate_subscripts(r.new, 1) AS place FROM {_CONTROLLED}) WHERE NOT n.own AND NOT n.renamed
-        ORDER BY case_index, row, outcome = 'extra', place"""

@@ -121,7 +121,7 @@ def _confidence(thing: dict[str, Any]) -> float:
     return float(score or 0.0)
 
 
-def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
+def strip(run: Run, study: ScanStudy, number: int) -> Pixels:
     """The clean image with its detections, then ranked positions with what is new to the column (Figs. 5 to 9) and the
     clean image's own: kept ones thin and grey, lost ones dashed."""
     pair = study.open_pair(number)
@@ -130,7 +130,7 @@ def strip(run: Run, study: ScanStudy, number: int, most: int = 4) -> Pixels:
     ).to_pylist()
     originals = first[0]["objects"] if first else []
     images = [_detected(pair.background, originals, study.names, "no object")]
-    for position in ranked(run, number, most):
+    for position in ranked(run, number):
         edited = pair.picture(OBJECT, position.x, position.y, study.how.seed)
         title = f"{pair.cutout.label} at {position.x}, {position.y}"
         images.append(_detected(edited, position.new, study.names, title, position.objects))
@@ -164,8 +164,7 @@ def _draw_interference(run: Run, study: ScanStudy, document: Document) -> list[P
     looked_at = InterferenceStudy(study, run.about["id"], list(wrongs.values()))
     return [
         figures.save_png(
-            run.path / "images" / f"interference-{number:02d}.png",
-            interference_strip(looked_at, wrong, entry["views"]),
+            run.path / "images" / f"interference-{number:02d}.png", interference_strip(looked_at, wrong, entry["views"])
         )
         for (number, wrong), entry in zip(wrongs.items(), document["interference"], strict=True)
     ]

@@ -37,8 +37,9 @@ def stability(run: Run, step: int) -> dict[str, Any]:
     """T along the scan: how often it is detected and as what, and what one step of the grid changes (in percent)."""
     seen = run.query(
         "SELECT sum(weight * t_detected::int) / sum(weight) AS detected, "
-        "sum(weight * (t_label = t_class)::int) / sum(weight) AS as_itself, "
-        "sum(weight * (t_label <> t_class)::int) / sum(weight) AS as_another, "
+        # no row has both names where T is never detected, or is nothing that the detector knows
+        "coalesce(sum(weight * (t_label = t_class)::int), 0) / sum(weight) AS as_itself, "
+        "coalesce(sum(weight * (t_label <> t_class)::int), 0) / sum(weight) AS as_another, "
         "sum(weight * t_confidence) / sum(weight) AS confidence FROM rows WHERE condition = 'object'"
     ).to_pylist()[0]
     spread = run.query(
@@ -48,9 +49,8 @@ def stability(run: Run, step: int) -> dict[str, Any]:
     step_by_step = run.query(_NEIGHBOURS.format(step=int(step))).to_pylist()[0]
     return {
         "detected": _percent(seen["detected"]),
-        # no row has both names where T is never detected, or is nothing that the detector knows
-        "as_itself": None if seen["detected"] is None else _percent(seen["as_itself"] or 0.0),
-        "as_another": None if seen["detected"] is None else _percent(seen["as_another"] or 0.0),
+        "as_itself": _percent(seen["as_itself"]),
+        "as_another": _percent(seen["as_another"]),
         "confidence": _rounded(seen["confidence"]),
         "confidence_deviation": _rounded(spread["deviation"]),
         "identities": _rounded(spread["identities"]),
@@ -150,21 +150,13 @@ def over_distance(run: Run) -> dict[str, Any]:
     return {"bins": bins, "farthest": farthest}
 
 
-def suppression(run: Run) -> dict[str, Any] | None:
-    """Why originals were lost, where the detector could be traced: losses by what became of the candidate that
-    had survived on the clean image, near T and far from it; ``None`` where nothing was traced."""
-    return _losses_by(run, "fate")
-
-
-def mechanisms(run: Run) -> dict[str, Any] | None:
-    """The same losses by the mechanism that failed on the edited image (paper 3)."""
-    return _losses_by(run, "mechanism")
-
-
-def _losses_by(run: Run, what: str) -> dict[str, Any] | None:
+def losses(run: Run, by: str) -> dict[str, Any] | None:
+    """Why originals were lost, where the detector could be traced, near T and far from it: losses ``by`` "fate", what
+    became of the candidate that had survived on the clean image, or by "mechanism", which one of paper 3 failed on the
+    edited image; ``None`` where nothing was traced."""
     table = run.query(
-        f"SELECT o.coverage > 0 AS covered, o.{what} AS found, count(*) AS losses FROM (SELECT unnest(objects) AS o "
-        f"FROM rows WHERE condition = 'object') WHERE o.outcome = 'lost' AND o.{what} IS NOT NULL GROUP BY ALL "
+        f"SELECT o.coverage > 0 AS covered, o.{by} AS found, count(*) AS losses FROM (SELECT unnest(objects) AS o "
+        f"FROM rows WHERE condition = 'object') WHERE o.outcome = 'lost' AND o.{by} IS NOT NULL GROUP BY ALL "
         "ORDER BY ALL"
     ).to_pylist()
     if not table:

@@ -1,5 +1,9 @@
-"""From settings to a study: the pairs are drawn, on images where the detector finds something; and a study made again
-from the directory of its run."""
+"""From settings to a study: pairs are drawn, on images where the detector finds something, or read from the run that
+goes on; and a study is made again from the directory of its run.
+
+An image on which nothing is detected cannot be affected. Which have detections is asked through the engine, which
+remembers the answers, so that the scan itself does not ask again.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,17 +11,19 @@ from pathlib import Path
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import RUN_JSON, Run
+from misdetect.nouns.detections import Detections
 from misdetect.nouns.open_names import names_in
 from misdetect.nouns.protocols import Detector, Traced, require
-from misdetect.said.errors import BadData
+from misdetect.said.errors import BadData, BadImage, DetectorFailed
 from misdetect.studies.scan.adaptive import AdaptiveScan
-from misdetect.studies.scan.backgrounds import with_detections
 from misdetect.studies.scan.pairs import (
     Pair,
     Sizes,
     Transplant,
+    candidates,
     choose_pairs,
     find_image,
     find_object,
@@ -27,7 +33,7 @@ from misdetect.studies.scan.settings import ScanSettings, settings_of
 from misdetect.studies.scan.study import ScanStudy
 
 _SPARE = 8
-"""Images with detections beyond those asked for, in case nothing fits into some."""
+"""Images beyond those wanted: nothing may fit into some, and nothing be detected on others."""
 
 
 def prepare(detector: Detector, opened: Opened, settings: ScanSettings, asking: Asking) -> ScanStudy:
@@ -71,6 +77,42 @@ def draw_pairs(detector: Detector, data: Dataset, settings: ScanSettings, asking
     if thing is not None and same:
         backgrounds = [index for index in backgrounds if index == thing[0]]
     return choose_pairs(data, wanted, backgrounds, seed=seed, sizes=sizes, same_image=same, thing=thing)
+
+
+def with_detections(
+    detector: Detector,
+    data: Dataset,
+    wanted: int,
+    score: float,
+    *,
+    seed: int = 0,
+    only: int | None = None,
+    asking: Asking | None = None,
+) -> list[int]:
+    """Indices of ``wanted`` images (fewer where there are no more) with a detection of at least ``score``, in the
+    random order of ``seed``; or just image ``only``, if it has one."""
+    order = candidates(data, seed) if only is None else [only]
+    found: list[int] = []
+    failure: DetectorFailed | BadImage | None = None
+    for start in range(0, len(order), wanted + _SPARE):
+        some = order[start : start + wanted + _SPARE]
+        try:
+            answers = ask(detector, [data[i] for i in some], asking)
+        except (DetectorFailed, BadImage) as error:  # not one of these; the next may do
+            failure = failure or error
+            continue
+        told = zip(some, answers, strict=True)
+        found += [i for i, each in told if isinstance(each, Detections) and (each.scores >= score).any()]
+        if len(found) >= wanted or None in answers:
+            break
+    if not found and failure is not None:
+        raise failure
+    if not found:
+        where = f"image {data[only].id!r}" if only is not None else f"any of {len(order)} images of {data.spec}"
+        raise BadData(
+            f"no detections of score {score:g} or more on {where}, so nothing can be affected there; lower --score."
+        )
+    return found[:wanted]
 
 
 def rebuild(run: Run, data: Dataset) -> ScanStudy:

@@ -1,58 +1,50 @@
-"""The columns of a scan: one row per position and condition, with lists for the originals and for what is new.
+"""The rows of a scan: one per position and condition, with lists for the originals and for what is new; as a SELECT,
+one row per original, position and condition for the ledger.
 
 Classes are named as the detector names them. ``objects`` has an entry per original detection (D_∅), so DuckDB's
 ``unnest`` makes of it one row per object, position and condition; ``new`` has one per detection that continues no
 original of its class: T's own, what an original was ``renamed`` to, and what came up by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from misdetect.engine.store import Run
 from misdetect.metrics.harm import RIGHT, UNJUDGED, Standing
 from misdetect.metrics.transplant import Comparison
-from misdetect.nouns.boxes import sides
-from misdetect.studies.columns import box, numbers
+from misdetect.nouns.boxes import SIDES, sides
+from misdetect.studies.columns import box, counts, flags, numbers, texts
 from misdetect.studies.scan.truth import Judge, Verdict
 
 OBJECT, NULL = CONDITIONS = ("object", "null")
 
 OBJECT_FIELDS = pa.struct(
     [
-        ("label", pa.string()),
-        ("score", pa.float64()),
+        *texts("label"),
+        *numbers("score"),
         *box(),
         ("object", pa.int64()),
-        ("right", pa.bool_()),
-        ("coverage", pa.float64()),
-        ("distance", pa.float64()),
-        ("outcome", pa.string()),
-        ("new_label", pa.string()),
-        ("new_score", pa.float64()),
-        ("iou", pa.float64()),
-        ("score_left", pa.float64()),
-        ("flicker", pa.bool_()),
-        ("effect", pa.string()),
-        ("harm", pa.string()),
-        ("fate", pa.string()),
+        *flags("right"),
+        *numbers("coverage", "distance"),
+        *texts("outcome", "new_label"),
+        *numbers("new_score", "iou", "score_left"),
+        *flags("flicker"),
+        *texts("effect", "harm", "fate"),
         ("chain", pa.list_(pa.string())),
-        ("mechanism", pa.string()),
+        *texts("mechanism"),
     ]
 )
 NEW_FIELDS = pa.struct(
     [
-        ("label", pa.string()),
-        ("score", pa.float64()),
+        *texts("label"),
+        *numbers("score"),
         *box(),
-        ("own", pa.bool_()),
-        ("on_parts", pa.bool_()),
-        ("renamed", pa.bool_()),
-        ("flicker", pa.bool_()),
+        *flags("own", "on_parts", "renamed", "flicker"),
         ("object", pa.int64()),
-        ("effect", pa.string()),
-        ("harm", pa.string()),
+        *texts("effect", "harm"),
     ]
 )
 MEASURES = (
@@ -62,25 +54,16 @@ MEASURES = (
 
 SCHEMA = pa.schema(
     [
-        ("pair", pa.int32()),
-        ("condition", pa.string()),
-        ("background", pa.string()),
-        ("source", pa.string()),
+        *counts("pair"),
+        *texts("condition", "background", "source"),
         ("annotation", pa.int64()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("x", pa.int32()),
-        ("y", pa.int32()),
-        ("weight", pa.float64()),
-        *numbers(*MEASURES),
-        ("class_difference", pa.int32()),
-        ("before", pa.int32()),
-        ("after", pa.int32()),
-        ("t_class", pa.string()),
-        ("t_detected", pa.bool_()),
-        ("t_label", pa.string()),
-        ("t_score", pa.float64()),
-        ("t_confidence", pa.float64()),
+        *counts("width", "height", "x", "y"),
+        *numbers("weight", *MEASURES),
+        *counts("class_difference", "before", "after"),
+        *texts("t_class"),
+        *flags("t_detected"),
+        *texts("t_label"),
+        *numbers("t_score", "t_confidence"),
         ("objects", pa.list_(OBJECT_FIELDS)),
         ("new", pa.list_(NEW_FIELDS)),
     ]
@@ -112,50 +95,27 @@ def position_row(
 def _objects(
     compared: Comparison, names: Sequence[str], judge: Judge, clean: Standing, verdict: Verdict
 ) -> list[dict[str, Any]]:
-    before, what = compared.before, compared.originals
+    before, what, partners = compared.before, compared.originals, compared.originals.partner.tolist()
     labels, scores = [names[label] for label in compared.after.labels.tolist()], compared.after.scores.tolist()
-    columns = zip(
-        before.labels.tolist(),
-        before.scores.tolist(),
-        before.boxes.tolist(),
-        clean.object.tolist(),
-        clean.right.tolist(),
-        what.coverage.tolist(),
-        what.distance.tolist(),
-        what.outcome,
-        what.partner.tolist(),
-        what.iou.tolist(),
-        what.score_left.tolist(),
-        what.flickers.tolist(),
-        verdict.effect.tolist(),
-        verdict.harm.tolist(),
-        strict=True,
-    )
-    return [
-        {
-            "label": names[label],
-            "score": score,
-            **sides(box),
-            "object": judge.id_of(found),
-            "right": None if right == UNJUDGED else right == RIGHT,
-            "coverage": coverage,
-            "distance": distance,
-            "outcome": outcome,
-            "new_label": None if partner < 0 else labels[partner],
-            "new_score": None if partner < 0 else scores[partner],
-            "iou": overlap,
-            "score_left": left,
-            "flicker": flickers,
-            "effect": effect,
-            "harm": harm,
-            "fate": None,
-            "chain": None,
-            "mechanism": None,
-        }
-        for (
-            label, score, box, found, right, coverage, distance, outcome, partner, overlap, left, flickers, effect, harm
-        ) in columns
-    ]  # fmt: skip
+    columns: dict[str, Iterable[Any]] = {
+        "label": (names[label] for label in before.labels.tolist()),
+        "score": before.scores.tolist(),
+        **dict(zip(SIDES, before.boxes.T.tolist(), strict=True)),
+        "object": map(judge.id_of, clean.object.tolist()),
+        "right": (None if right == UNJUDGED else right == RIGHT for right in clean.right.tolist()),
+        "coverage": what.coverage.tolist(),
+        "distance": what.distance.tolist(),
+        "outcome": what.outcome,
+        "new_label": (None if partner < 0 else labels[partner] for partner in partners),
+        "new_score": (None if partner < 0 else scores[partner] for partner in partners),
+        "iou": what.iou.tolist(),
+        "score_left": what.score_left.tolist(),
+        "flicker": what.flickers.tolist(),
+        "effect": verdict.effect.tolist(),
+        "harm": verdict.harm.tolist(),
+    }
+    unexplained = dict.fromkeys(("fate", "chain", "mechanism"))  # until somebody looks inside
+    return [dict(zip(columns, row, strict=True)) | unexplained for row in zip(*columns.values(), strict=True)]
 
 
 def _new(compared: Comparison, names: Sequence[str], judge: Judge, verdict: Verdict) -> list[dict[str, Any]]:
@@ -175,3 +135,36 @@ def _new(compared: Comparison, names: Sequence[str], judge: Judge, verdict: Verd
         }
         for i in np.flatnonzero(compared.new).tolist()
     ]
+
+
+_POSITION = """r.case_index, r.row, r."case", r.background AS image, 'transplant' AS condition,
+    r.condition = 'null' AS control, r.weight, r.x, r.y"""
+_CONTROLLED = """rows AS r LEFT JOIN (SELECT pair, x, y, objects, new FROM rows WHERE condition = 'null') AS c
+    ON r.pair = c.pair AND r.x = c.x AND r.y = c.y"""
+
+
+def ledger(run: Run) -> str:
+    """Every original at every position, and what came up by itself there. A change is attributable to the object if it
+    does not flicker and the null control, at the same place, leaves the same original as it is (or brings up nothing
+    of the same class); null where no control was scanned."""
+    common = '"case", image, condition, control, weight, case_index, row, place'
+    return f"""
+        SELECT {common}, o.object AS object, o.label AS label, o.x0 AS x0, o.y0 AS y0, o.x1 AS x1, o.y1 AS y1,
+        CASE o.outcome WHEN 'kept' THEN 'found' WHEN 'lost' THEN 'missed' ELSE o.outcome END AS outcome,
+        CASE WHEN o.outcome = 'kept' THEN 'harmless' ELSE o.harm END AS harm,
+        CASE WHEN o.outcome = 'renamed' THEN o.new_label END AS became, o.score AS score_before,
+        coalesce(o.new_score, o.score_left) AS score, o.iou AS iou, o.flicker AS flicker,
+        CASE WHEN control THEN NULL WHEN o.outcome = 'kept' OR o.flicker THEN false ELSE u.outcome = 'kept' END
+        AS attributable, o.mechanism AS mechanism, o.fate AS reason,
+        CAST(to_json(struct_pack(x := x, y := y, coverage := o.coverage, distance := o.distance, chain := o.chain))
+        AS VARCHAR) AS evidence
+        FROM (SELECT {_POSITION}, unnest(r.objects) AS o, unnest(c.objects) AS u,
+        generate_subscripts(r.objects, 1) AS place FROM {_CONTROLLED})
+        UNION ALL BY NAME
+        SELECT {common}, n.object AS object, n.label AS label, n.x0 AS x0, n.y0 AS y0, n.x1 AS x1, n.y1 AS y1,
+        'extra' AS outcome, n.harm AS harm, n.score AS score, n.flicker AS flicker,
+        CASE WHEN control THEN NULL WHEN n.flicker THEN false ELSE NOT list_contains(others, n.label) END
+        AS attributable, CAST(to_json(struct_pack(x := x, y := y, on_parts := n.on_parts)) AS VARCHAR) AS evidence
+        FROM (SELECT {_POSITION}, unnest(r.new) AS n, [m.label FOR m IN c.new IF NOT m.own] AS others,
+        generate_subscripts(r.new, 1) AS place FROM {_CONTROLLED}) WHERE NOT n.own AND NOT n.renamed
+        ORDER BY case_index, row, outcome = 'extra', place"""

@@ -7,9 +7,19 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.words import number, ranged
 from misdetect.studies.scan.document import sentences
 from misdetect.studies.scan.settings import TAUS
 from misdetect.studies.scan.table import PAPER
+
+_ROWS = {
+    "affected": "affected",
+    "class_agnostic": "class agnostic",
+    "occlusion_20": "occlusion 20",
+    "no_occlusion": "no occlusion",
+    "scene": "scene only",
+}
+"""Those of Table I and the scene, as they are called here."""
 
 
 def show(console: Console, document: Document) -> None:
@@ -44,7 +54,7 @@ def _effects(document: Document) -> Table:
     table = plain_table(title, "", *(f">{name}" for name in conditions))
     for key in ("effects", "harms"):
         for name in document[key]["object" if "object" in conditions else conditions[0]]:
-            table.add_row(name, *(_share(document[key][condition][name], 2) for condition in conditions))
+            table.add_row(name, *(number(document[key][condition][name], 2) for condition in conditions))
         if key == "effects":
             table.add_row()
     return table
@@ -65,25 +75,8 @@ def _table_one(document: Document) -> Table:
         if row in PAPER and document["settings"]["tau"] == list(TAUS):
             table.add_row("  paper", *(f"{value:g}" for value in PAPER[row]), style="dim")
         for name, rates, ranges in parts:
-            table.add_row(f"  {name}", *(_cell(rates[row][tau], ranges[row][tau]) for tau in taus))
+            table.add_row(f"  {name}", *(ranged(rates[row][tau], ranges[row][tau]) for tau in taus))
     return table
-
-
-_ROWS = {
-    "affected": "affected",
-    "class_agnostic": "class agnostic",
-    "occlusion_20": "occlusion 20",
-    "no_occlusion": "no occlusion",
-    "scene": "scene only",
-}
-
-
-def _cell(value: float | None, ends: list[float] | None) -> str:
-    return "–" if value is None or ends is None else f"{value:.1f} {ends[0]:.0f}..{ends[1]:.0f}"
-
-
-def _share(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _show_shares(console: Console, document: Document) -> None:
@@ -117,7 +110,7 @@ def _distances(document: Document) -> Table:
         end = f"–{100 * bin['to']:g}" if bin["to"] else ""
         where = "touching" if bin["to"] == 0 else f"> {100 * bin['from']:g}{end}"
         both: list[dict[str, Any]] = [bin.get(condition, {}) for condition in ("object", "null")]
-        table.add_row(where, *(_share(part.get(key), 2) for key in ("changed", "flicker") for part in both))
+        table.add_row(where, *(number(part.get(key), 2) for key in ("changed", "flicker") for part in both))
     return table
 
 

@@ -19,8 +19,9 @@ from misdetect.studies.scan.settings import Average, ScanSettings
 
 ROWS = ("affected", "class_agnostic", "occlusion_20", "no_occlusion")
 """Those of Table I."""
-SCENE = "scene"
-"""The row of our own below them: S of the scene without what is detected on T and its parts."""
+SCENE, DIFFERENCE = "scene", "difference"
+"""The row of our own below them, S of the scene without what is detected on T and its parts; and what the object does
+beyond its null control."""
 PAPER: Mapping[str, tuple[float, ...]] = {
     "affected": (10.3, 20.6, 31.3, 53.7, 75.6),
     "class_agnostic": (6.6, 15.9, 25.7, 52.6, 75.5),
@@ -135,22 +136,36 @@ def table_one(run: Run, how: ScanSettings) -> dict[str, Any]:
     and ``harm``."""
     found, count = read_positions(run, how)
     images = Images.of(count, how)
-    scanned, control = found[OBJECT], found[NULL]
-    controlled = len(control) > 0
-    rates = {name: table_rates(images, found[name], how) for name in (OBJECT, NULL)}
-    both = {"null_control": rates[NULL], "difference": rates[OBJECT] - rates[NULL]}
+    rates, harm = rates_of(images, found, how)
+    control = found[NULL] if len(found[NULL]) else None
+    both = {"null_control": rates[NULL], "difference": rates[DIFFERENCE]}
     document = {
         **_rates(rates[OBJECT].value, how),
-        **{name: _rates(rate.value, how) if controlled else None for name, rate in both.items()},
+        **{name: None if control is None else _rates(rate.value, how) for name, rate in both.items()},
         "intervals": _intervals(rates[OBJECT], how),
-        "flicker": _flicker(images, scanned, how),
-        "harm": _harm(images, found, how),
-        "own_parts_only": _own_parts_only(images, scanned, how),
+        "flicker": _flicker(images, found[OBJECT], how),
+        "harm": {
+            **{name: _number(rate.value) for name, rate in harm.items()},
+            "intervals": {name: _ends(rate.ends(how.confidence)) for name, rate in harm.items()},
+        },
+        "own_parts_only": _own_parts_only(images, found[OBJECT], how),
     }
-    document["flicker"]["null_control"] = _flicker(images, control, how) if controlled else None
-    if controlled:
+    document["flicker"]["null_control"] = None if control is None else _flicker(images, control, how)
+    if control is not None:
         document["intervals"] |= {name: _intervals(rate, how) for name, rate in both.items()}
     return document
+
+
+def rates_of(
+    images: Images, found: Mapping[str, Positions], how: ScanSettings
+) -> tuple[dict[str, Rate], dict[str, Rate]]:
+    """Table I with the scene (``[5, τ]``), and the share of positions at which something is harmed that does not
+    flicker: under each condition, and their difference."""
+    table = {name: _table_rates(images, part, how) for name, part in found.items()}
+    harm = {name: images.rate(part, part.harmful, np.ones(len(part), np.bool_)) for name, part in found.items()}
+    for rates in (table, harm):
+        rates[DIFFERENCE] = rates[OBJECT] - rates[NULL]
+    return table, harm
 
 
 def _values(positions: Positions) -> tuple[Floats, Bools]:
@@ -160,7 +175,7 @@ def _values(positions: Positions) -> tuple[Floats, Bools]:
     return np.stack([value, agnostic, value, value, scene], axis=1), kept.T
 
 
-def table_rates(images: Images, positions: Positions, how: ScanSettings) -> Rate:
+def _table_rates(images: Images, positions: Positions, how: ScanSettings) -> Rate:
     values, kept = _values(positions)
     below = values[:, :, None] < np.array(how.tau)
     return images.rate(positions, below, np.broadcast_to(kept[:, :, None], below.shape))
@@ -174,16 +189,6 @@ def _flicker(images: Images, positions: Positions, how: ScanSettings) -> dict[st
     rows = _rates(images.rate(positions, only, np.broadcast_to(kept[:, :, None], only.shape)).value, how)
     del rows["class_agnostic"]
     return rows
-
-
-def _harm(images: Images, found: Mapping[str, Positions], how: ScanSettings) -> dict[str, Any]:
-    """Share of positions at which something is harmed that does not flicker, by condition, and their difference."""
-    rates = {name: images.rate(part, part.harmful, np.ones(len(part), np.bool_)) for name, part in found.items()}
-    rates["difference"] = rates[OBJECT] - rates[NULL]
-    return {
-        **{name: _number(rate.value) for name, rate in rates.items()},
-        "intervals": {name: _ends(rate.ends(how.confidence)) for name, rate in rates.items()},
-    }
 
 
 def _own_parts_only(images: Images, positions: Positions, how: ScanSettings) -> dict[str, float | None]:

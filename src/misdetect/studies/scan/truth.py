@@ -10,16 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misdetect.metrics.harm import (
-    NEW,
-    UNJUDGED,
-    Annotations,
-    Standing,
-    Words,
-    effects_of,
-    standing_after,
-    standing_of,
-)
+from misdetect.metrics.harm import NEW, UNJUDGED, Annotations, Standing, Words, effects_of, standing_after, standing_of
 from misdetect.metrics.transplant import KEPT, Boxes, Comparison
 from misdetect.nouns.boxes import Bools, Ints
 

@@ -24,6 +24,5 @@ SCORE = Kind(
     headlines=("AP", "AP50"),
     by_document=True,
     settings="settings:ScoreSettings",
-    ledger="document:ledger",
     run="study:run",
 )

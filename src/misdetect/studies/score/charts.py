@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.data.dataset import Dataset
-from misdetect.drawing.values import SIZE_NAMES, SIZES, Chart, Counted, Filter, about, cell, miss_rates
+from misdetect.drawing.values import Chart, Counted, Filter, about, cell, sizes
 from misdetect.engine.store import Run
 from misdetect.studies.contract import Document
 
@@ -68,14 +68,10 @@ def _by_class(document: Document, told: str) -> Chart:
         if not each["objects"] and not each["detections"]:
             continue
         own: Filter = {"study": ["score"], "label": [name]}
-        cells = [
-            cell(name, {**own, "outcome": ["found", "missed"]}),
-            cell(each["objects"], {**own, "outcome": ["found", "missed"]}),
-            cell(each["AP50"]),
-            cell(each["AP"]),
-            cell(each["objects"] - each["counts"]["TP"], {**own, "outcome": ["missed"]}),
-        ]
-        cells += [cell(each["counts"][kind], {**own, "outcome": ["extra"], "tide": [kind]}) for kind in _ERRORS]
+        every, lost = own | {"outcome": ["found", "missed"]}, each["objects"] - each["counts"]["TP"]
+        cells = [cell(name, every), cell(each["objects"], every), cell(each["AP50"]), cell(each["AP"])]
+        cells.append(cell(lost, own | {"outcome": ["missed"]}))
+        cells += [cell(each["counts"][kind], own | {"outcome": ["extra"], "tide": [kind]}) for kind in _ERRORS]
         lines.append(cells)
     columns = ["class", "objects", "AP50", "AP", "never found", *_ERRORS]
     said = "Never found: at no score. Cls to Bkg: wrong detections at any score, by TIDE's types."
@@ -83,22 +79,13 @@ def _by_class(document: Document, told: str) -> Chart:
 
 
 def _by_size(document: Document, counted: Counted, told: str) -> Chart:
-    rates, outcomes = miss_rates(counted, "size", SIZES), counted("outcome", "size")
-    lines = []
-    for size, key in zip(SIZES, ("APs", "APm", "APl"), strict=True):
-        own: Filter = {"study": ["score"], "size": [size]}
-        count, lost, rate, ends = rates[size]
-        wrong = outcomes["extra", size]
-        lines.append(
-            [
-                cell(SIZE_NAMES[size], {**own, "outcome": ["found", "missed"]}),
-                cell(count, {**own, "outcome": ["found", "missed"]}),
-                cell(document["ap"][key]),
-                cell(lost, {**own, "outcome": ["missed"]}),
-                cell(rate, {**own, "outcome": ["missed"]}, ends),
-                cell(wrong, {**own, "outcome": ["extra"]}),
-            ]
-        )
+    outcomes, lines = counted("outcome", "size"), []
+    for (size, (name, objects, *missed)), key in zip(
+        sizes("score", counted).items(), ("APs", "APm", "APl"), strict=True
+    ):
+        behind: Filter = {"study": ["score"], "size": [size], "outcome": ["extra"]}
+        wrong = cell(outcomes["extra", size], behind)
+        lines.append([name, objects, cell(document["ap"][key]), *missed, wrong])
     columns = ["box", "objects", "AP", "never found", "of the objects", "wrong"]
     said = "Wrong: detections at any score. Intervals of 90 %, over images. AP by the annotated area."
     return {"kind": "table", "title": "By size", "about": told, "note": said, "columns": columns, "rows": lines}

@@ -18,6 +18,7 @@ from misdetect.metrics.scoring import distinct
 from misdetect.nouns.boxes import Floats, Ints
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules
+from misdetect.studies.score.document import settings_of
 from misdetect.studies.score.rows import COLUMNS, columns_of
 from misdetect.studies.score.settings import ScoreSettings
 
@@ -44,7 +45,7 @@ class Scored:
     @classmethod
     def of(cls, run: Run) -> "Scored":
         """Of the rows of ``run``."""
-        how = ScoreSettings.of({**run.settings, **run.about["view"]})
+        how = settings_of(run)
         data = run.about["identity"]["data"]
         truth, found, _ = columns_of(run.query(f"SELECT {COLUMNS} FROM rows"), data["names"], data["images"])
         named = [""] * data["images"]

@@ -5,12 +5,16 @@ from typing import Any
 from misdetect.engine.store import Run
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.scoring import Score, score
-from misdetect.nouns.boxes import SIDES
 from misdetect.studies.contract import Headline
 from misdetect.studies.score.rows import COLUMNS, columns_of
 from misdetect.studies.score.settings import ScoreSettings
 
 WORST = 10
+
+
+def settings_of(run: Run) -> ScoreSettings:
+    """How ``run`` was made and is shown."""
+    return ScoreSettings.of({**run.settings, **run.about["view"]})
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -28,7 +32,7 @@ def document(run: Run) -> dict[str, Any]:
 
 def scored(run: Run) -> Score:
     """AP and TIDE of ``run``, computed from its rows."""
-    how = ScoreSettings.of({**run.settings, **run.about["view"]})
+    how = settings_of(run)
     data = run.about["identity"]["data"]
     truth, found, assignment = columns_of(
         run.query(f"SELECT {COLUMNS} FROM rows"),
@@ -67,19 +71,3 @@ def numbers(document: dict[str, Any]) -> dict[str, Headline]:
     """For comparing runs."""
     found = {**document["ap"], **{f"tide.{name}": value for name, value in document["tide"].items()}}
     return {name: Headline(value) for name, value in found.items()}
-
-
-def ledger(run: Run) -> str:
-    """Objects (found, missed, ignored) with the detection that found them, and the detections that are wrong."""
-    box = ", ".join(f"t.{side}" for side in SIDES)
-    common = f"""t."case", t.image, 'clean' AS condition, false AS control, t.label, {box}, t.tide"""
-    return f"""
-        (SELECT {common}, t.id AS object, CASE WHEN t.kind = 'ignored' THEN t.kind WHEN t.found THEN 'found'
-        ELSE 'missed' END AS outcome, CASE WHEN t.kind = 'ignored' THEN 'unknown' WHEN t.found THEN 'harmless'
-        ELSE 'harmful' END AS harm, CASE WHEN t.tide = 'Cls' THEN d.label END AS became,
-        CASE WHEN t.found THEN d.score END AS score, CASE WHEN t.found THEN t.matched_iou END AS iou
-        FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d ON t.case_index = d.case_index AND t.matched = d.id
-        WHERE t.kind <> 'detection' ORDER BY t.case_index, t.row)
-        UNION ALL BY NAME
-        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, t.score, t.matched_iou AS iou
-        FROM rows t WHERE t.kind = 'detection' AND t.tide NOT IN ('TP', 'ignored', 'capped')"""

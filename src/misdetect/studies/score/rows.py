@@ -1,4 +1,4 @@
-"""The columns of a score run: one row per object, detection and ignored region, and the way back from them.
+"""The columns of a score run, one row per object, detection and ignored region; the way back from them; the ledger.
 
 They hold everything that AP and TIDE are computed from, so that a run needs neither the truth nor the predictions any
 more. Rows are made and read as whole columns: COCO's size is a matter of tenths of a second.
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from misdetect.engine.store import Run
 from misdetect.metrics import tide
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.scoring import distinct
@@ -215,3 +216,19 @@ def _places(ids: pa.ChunkedArray, chosen: Bools, image: Ints, among: TruthColumn
     asked = image[known] * len(numbers) + np.searchsorted(numbers, wanted[known])
     found[known] = order[np.searchsorted(keys[order], asked)]
     return found
+
+
+def ledger(run: Run) -> str:
+    """Objects (found, missed, ignored) with the detection that found them, and the detections that are wrong."""
+    box = ", ".join(f"t.{side}" for side in SIDES)
+    common = f"""t."case", t.image, 'clean' AS condition, false AS control, t.label, {box}, t.tide"""
+    return f"""
+        (SELECT {common}, t.id AS object, CASE WHEN t.kind = 'ignored' THEN t.kind WHEN t.found THEN 'found'
+        ELSE 'missed' END AS outcome, CASE WHEN t.kind = 'ignored' THEN 'unknown' WHEN t.found THEN 'harmless'
+        ELSE 'harmful' END AS harm, CASE WHEN t.tide = 'Cls' THEN d.label END AS became,
+        CASE WHEN t.found THEN d.score END AS score, CASE WHEN t.found THEN t.matched_iou END AS iou
+        FROM rows t LEFT JOIN (FROM rows WHERE kind = 'detection') d ON t.case_index = d.case_index AND t.matched = d.id
+        WHERE t.kind <> 'detection' ORDER BY t.case_index, t.row)
+        UNION ALL BY NAME
+        SELECT {common}, NULL AS object, 'extra' AS outcome, 'harmful' AS harm, t.score, t.matched_iou AS iou
+        FROM rows t WHERE t.kind = 'detection' AND t.tide NOT IN ('TP', 'ignored', 'capped')"""

@@ -7,9 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table
+from misdetect.drawing.words import number
 from misdetect.metrics.degenerate import sentence
 from misdetect.metrics.tide import MAIN, SPECIAL
-from misdetect.studies.told import change_cell, numbers_table
+from misdetect.studies.told import change_cell, numbers_table, show_why_not_paired
 
 _WORST = 10
 
@@ -41,7 +42,7 @@ def _numbers(document: Document) -> Table:
     recalls = {"AR1": f"AR best {cap[0]}", "AR10": f"AR best {cap[1]}", "AR100": f"AR best {cap[2]}"}
     for a, r in zip(left, right, strict=True):
         recall = recalls.get(r, r + sizes.get(r[-1], ""))
-        table.add_row(a + sizes.get(a[-1], ""), _share(ap[a]), recall, _share(ap[r]))
+        table.add_row(a + sizes.get(a[-1], ""), number(ap[a]), recall, number(ap[r]))
     table.show_header = False
     return table
 
@@ -50,7 +51,7 @@ def _tide(document: Document) -> Table:
     settings, counts, tide = document["settings"], document["counts"], document["tide"]
     cap = "all detections" if settings["tide_cap"] is None else f"best {settings['tide_cap']} detections per image"
     title = (
-        f"TIDE (points of AP50, base {_points(document['tide_base'])}; IoU {settings['tide_foreground_iou']:g} / "
+        f"TIDE (points of AP50, base {number(document['tide_base'], 2)}; IoU {settings['tide_foreground_iou']:g} / "
         f"{settings['tide_background_iou']:g}; {cap})"
     )
     table = plain_table(title, "error", ">points", ">count", "")
@@ -59,7 +60,7 @@ def _tide(document: Document) -> Table:
     found = {**counts, "FalsePos": sum(counts[k] for k in MAIN[:5]), "FalseNeg": lost}
     for name in (*MAIN, *SPECIAL):
         bar = "█" * round(30 * (tide[name] or 0) / largest)
-        table.add_row(name, _points(tide[name]), str(found[name]), Text(bar, style="red"))
+        table.add_row(name, number(tide[name], 2), str(found[name]), Text(bar, style="red"))
     return table
 
 
@@ -72,7 +73,7 @@ def _class_table(classes: list[tuple[str, dict[str, Any]]]) -> Table:
     table = plain_table("Worst classes", "class", ">AP", ">AP50", ">objects", ">found", *(f">{kind}" for kind in MAIN))
     for name, row in classes:
         errors = [str(row["counts"][kind]) for kind in MAIN]
-        numbers = (_share(row["AP"]), _share(row["AP50"]), str(row["objects"]), str(row["counts"]["TP"]))
+        numbers = (number(row["AP"]), number(row["AP50"]), str(row["objects"]), str(row["counts"]["TP"]))
         table.add_row(Text(name), *numbers, *errors)
     return table
 
@@ -86,21 +87,12 @@ def _image_table(images: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _points(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
 def show_compared(console: Console, document: Document) -> None:
     """Runs side by side: their numbers, how AP differs from the first, and of which classes it certainly does."""
     names = [run["name"] for run in document["runs"]]
     first = names[0]
     console.print(numbers_table(document, names))
-    for why in document["why_not_paired"]:
-        console.print(Text(f"Not paired: {why}."))
+    show_why_not_paired(console, document)
     others = [each for each in document.get("differences", ()) if each["first"] == first]
     if not others:
         return

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.terminal import Document, plain_table, show_progress
 from misdetect.studies.training.document import sentences
 
 _SHOWN = 20
@@ -11,8 +11,7 @@ _SHOWN = 20
 
 def show(console: Console, document: Document) -> None:
     """What was learnt, and the last points of the curve: those with scores, where there are any."""
-    if (line := unfinished(document)) is not None:
-        console.print(line)
+    show_progress(console, document)
     for sentence in sentences(dict(document)):
         console.print(Text(sentence))
     points = [point for point in document["curve"] if point["scores"]] or document["curve"]

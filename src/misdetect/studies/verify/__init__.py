@@ -1,8 +1,8 @@
 """``verify``: are the parts really there (paper 2, "Hallucination in Object Detection")?
 
 Recalls and F_vv themselves are in ``metrics/parts``, causes in ``metrics/causes``. ``survey`` looks at the data before
-anything is asked, ``study`` asks about each image, ``rows`` are its columns, ``context`` makes the edits that tell what
-a hallucination hangs on, ``document`` and ``causes`` are what a run says, ``ledger`` its rows for the ledger.
+anything is asked, ``study`` asks about each image, ``rows`` are what remains of it, ``context`` makes the edits that
+tell what a hallucination hangs on, ``table`` reads the rows again, ``document`` and ``causes`` are what a run says.
 """
 
 from misdetect.studies.contract import Kind
@@ -16,6 +16,5 @@ VERIFY = Kind(
     example="--detector zoo:yolox-bikes --data bikes:val --out RUN",
     headlines=("with_localisation.f_vv",),
     settings="settings:VerifySettings",
-    ledger="ledger:ledger",
     stored="study:stored",
 )

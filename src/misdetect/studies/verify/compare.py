@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from misdetect.engine.store import Run
-from misdetect.metrics import parts as metrics
 from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.nouns.boxes import Floats
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules, shared
-from misdetect.studies.verify.document import NUMBERS, figures_of
-from misdetect.studies.verify.table import WITH, WITHOUT, Table
+from misdetect.studies.verify.document import figures_of
+from misdetect.studies.verify.table import NUMBERS, WITH, WITHOUT, Table, rates
 
 RULES = ("missing", "present", "ignored", "present_iou", "missing_iou", "beta")
 """Settings that must be alike for F_vv to be compared part by part; the score may differ: it is what is chosen."""
@@ -54,6 +53,5 @@ def _same_parts(one: Table, other: Table, images: set[str]) -> bool:
 def _numbers(table: Table, kind: str, images: list[str], draws: Floats) -> dict[str, Floats]:
     """R_P, R_M and F_vv ``[R]`` of the ``draws`` ``[R, K]`` of ``images``."""
     place = {image: i for i, image in enumerate(table.named)}
-    tally = table.verified[kind].tally(table.how.score, table.images, len(table.names)).sum(axis=1)
-    present, missing = metrics.recalls(draws @ tally[[place[image] for image in images]])
-    return dict(zip(NUMBERS, (present, missing, metrics.f_vv(present, missing, table.how.beta)), strict=True))
+    tally = table.tally(table.verified[kind], table.how.score).sum(axis=1)
+    return rates(draws @ tally[[place[image] for image in images]], table.how.beta)

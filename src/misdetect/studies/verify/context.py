@@ -99,20 +99,13 @@ class Context:
         edits = [self.edits(each) for each in found]
         pictures = [*whole.values(), *(picture for views in edits for picture in views.values())]
         answers = iter((yield [Detect(picture) for picture in pictures]))
-        rows: list[dict[str, Any]] = []
-        shared = {name: self._translated(next(answers)) for name in whole}
-        for name, answer in shared.items():
-            rows.append(self._kept(name, None, whole[name], answer, np.zeros((self.height, self.width), np.bool_)))
+        shared = {name: translated(next(answers), self.to_data) for name in whole}
+        rows = [self._kept(name, None, whole[name], answer) for name, answer in shared.items()]
         for each, views in zip(found, edits, strict=True):
-            told = {name: self._translated(next(answers)) for name in views}
+            told = {name: translated(next(answers), self.to_data) for name in views}
             rows.append(self._judged(each, views, told, shared))
-            for name, picture in views.items():
-                rows.append(self._kept(name, each, picture, told[name], _touched(picture, self.height, self.width)))
+            rows += [self._kept(name, each, picture, told[name]) for name, picture in views.items()]
         return rows
-
-    def _translated(self, answer: Detections) -> Detections:
-        """``answer`` in the data's labels, without classes that the data does not have."""
-        return translated(answer, self.to_data)
 
     # The edits.
 
@@ -139,10 +132,8 @@ class Context:
         """The hallucinated box in whole pixels, inside the image."""
         x0, y0, x1, y1 = self.box(each).tolist()
         left, top = min(max(int(np.floor(x0)), 0), self.width - 1), min(max(int(np.floor(y0)), 0), self.height - 1)
-        right, bottom = (
-            max(min(int(np.ceil(x1)), self.width), left + 1),
-            max(min(int(np.ceil(y1)), self.height), top + 1),
-        )
+        right = max(min(int(np.ceil(x1)), self.width), left + 1)
+        bottom = max(min(int(np.ceil(y1)), self.height), top + 1)
         return left, top, right, bottom
 
     def near(self, each: Hallucination) -> Ints:
@@ -163,15 +154,11 @@ class Context:
     def _pixels(self, row: int) -> Bools:
         """The pixels of a part: its mask, a little wider, or its box where the data has no mask."""
         if row not in self._masks:
-            truth = self.looked.truth
-            mask = np.zeros((self.height, self.width), np.bool_)
+            truth, mask = self.looked.truth, np.zeros(0, np.bool_)
             if truth.masks is not None and truth.masks.has(row):
                 kernel = np.ones((2 * _SPILL + 1, 2 * _SPILL + 1), np.uint8)
                 mask = cv2.dilate(truth.masks[row].astype(np.uint8), kernel).astype(np.bool_)
-            if not mask.any():
-                x0, y0, x1, y1 = truth.boxes[row]
-                mask[max(int(y0), 0) : int(np.ceil(y1)), max(int(x0), 0) : int(np.ceil(x1))] = True
-            self._masks[row] = mask
+            self._masks[row] = mask if mask.any() else self._within(truth.boxes[row : row + 1])
         return self._masks[row]
 
     @cached_property
@@ -181,8 +168,12 @@ class Context:
     @cached_property
     def _occupied(self) -> Bools:
         """Pixels in the boxes of parts, present or missing."""
+        return self._within(self.looked.truth.boxes)
+
+    def _within(self, boxes: Floats) -> Bools:
+        """The pixels ``[H, W]`` that lie in any of ``boxes``."""
         mask = np.zeros((self.height, self.width), np.bool_)
-        for x0, y0, x1, y1 in self.looked.truth.boxes.tolist():
+        for x0, y0, x1, y1 in boxes.tolist():
             mask[max(int(y0), 0) : int(np.ceil(y1)), max(int(x0), 0) : int(np.ceil(x1))] = True
         return mask
 
@@ -295,18 +286,22 @@ class Context:
         found: Ints = rows[self.looked.present[rows]]
         return found
 
-    def _kept(
-        self, name: str, each: Hallucination | None, picture: Picture, answer: Detections, touched: Bools
-    ) -> dict[str, Any]:
+    def _touched(self, picture: Picture) -> Bools:
+        """The pixels that an edit of single pixels changes."""
+        if isinstance(picture, Covered):
+            return picture.mask
+        return self._within(np.array([picture.box] if isinstance(picture, Paste) else []))
+
+    def _kept(self, name: str, each: Hallucination | None, picture: Picture, answer: Detections) -> dict[str, Any]:
         """How many of the present parts that were found, and that the edit leaves as they are, it leaves found."""
         looked, how, rows = self.looked, self.how, self._found
         boxes = looked.truth.boxes[rows]
         if isinstance(picture, (Moved, Flipped)):
             boxes = picture.boxes(boxes, self.width, self.height)
-            whole = (
-                (boxes[:, 2:] - boxes[:, :2]) >= 0.9 * (looked.truth.boxes[rows, 2:] - looked.truth.boxes[rows, :2])
-            ).all(axis=1)
+            before, after = (each[:, 2:] - each[:, :2] for each in (looked.truth.boxes[rows], boxes))
+            whole = (after >= 0.9 * before).all(axis=1)
         else:
+            touched = self._touched(picture)
             whole = np.array([not (touched & self._pixels(row)).any() for row in rows.tolist()], np.bool_)
         rows, boxes = rows[whole], boxes[whole]
         fits = iou(boxes, answer.boxes) >= how.present_iou
@@ -321,14 +316,3 @@ def translated(answer: Detections, to_data: Ints) -> Detections:
     labels = to_data[answer.labels]
     known = labels >= 0
     return answer.instead(labels=labels) if known.all() else answer[known].instead(labels=labels[known])
-
-
-def _touched(picture: Picture, height: int, width: int) -> Bools:
-    """The pixels that an edit of single pixels changes."""
-    if isinstance(picture, Covered):
-        return picture.mask
-    touched = np.zeros((height, width), np.bool_)
-    if isinstance(picture, Paste):
-        x0, y0, x1, y1 = picture.box
-        touched[y0:y1, x0:x1] = True
-    return touched

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.detectors.catalogue import is_stored
+from misdetect.drawing.words import percent, within
 from misdetect.engine.store import Run
 from misdetect.metrics import parts as metrics
 from misdetect.metrics.bootstrap import interval
@@ -14,9 +15,9 @@ from misdetect.metrics.parts import IOUS, SCORES, Verified
 from misdetect.nouns.boxes import Bools, Floats
 from misdetect.studies.contract import Document, Headline
 from misdetect.studies.verify import causes
-from misdetect.studies.verify.table import WITH, WITHOUT, Table
+from misdetect.studies.verify.table import NUMBERS, WITH, WITHOUT, Table, rates
 
-NUMBERS = ("present_recall", "missing_recall", "f_vv")
+_COUNTS = ("present_found", "present", "missing_found", "missing")
 
 
 def document(run: Run) -> Document:
@@ -63,39 +64,34 @@ def _states(table: Table) -> dict[str, dict[str, float]]:
     return {state: {"count": n, "share": n / counts.total()} for state, n in sorted(counts.items())}
 
 
-def _numbers(counts: Floats, beta: float) -> dict[str, Any]:
+def _numbers(counts: Floats, beta: float) -> Document:
     """R_P, R_M, F_vv and the counts that they are made of."""
-    present, missing = metrics.recalls(counts)
-    values = dict(zip(NUMBERS, (present, missing, metrics.f_vv(present, missing, beta)), strict=True))
-    counted = dict(
-        zip(("present_found", "present", "missing_found", "missing"), counts.astype(int).tolist(), strict=True)
-    )
-    return {name: _plain(value) for name, value in values.items()} | counted
+    told = {name: _plain(value) for name, value in rates(counts, beta).items()}
+    return told | dict(zip(_COUNTS, counts.astype(int).tolist(), strict=True))
 
 
-def _localised(table: Table, name: str) -> dict[str, Any]:
+def _localised(table: Table, name: str) -> Document:
     """A row of Table 1, with intervals."""
     how, verified = table.how, table.verified[name]
     found = _numbers(verified.counts([how.score])[0], how.beta)
     thresholds = (how.present_iou, how.missing_iou) if name == WITH else (0.0, 0.0)
     if not table.images:
-        ends: dict[str, Any] = dict.fromkeys(NUMBERS)
+        ends: Document = dict.fromkeys(NUMBERS)
     else:
-        tally = verified.tally(how.score, table.images, len(table.names)).sum(axis=1)
+        tally = table.tally(verified, how.score).sum(axis=1)
         ends = _ends(metrics.intervals(tally, table.draws, how.beta, how.confidence))
     return {**found, "intervals": ends, "present_iou": thresholds[0], "missing_iou": thresholds[1]}
 
 
-def _ends(found: dict[str, tuple[Floats, Floats]]) -> dict[str, Any]:
+def _ends(found: dict[str, tuple[Floats, Floats]]) -> Document:
     return {name: None if np.isnan(low) else [float(low), float(high)] for name, (low, high) in found.items()}
 
 
 def _macro(table: Table, name: str) -> dict[str, float | None]:
     """The mean over parts of each part's own numbers, those that are defined."""
-    counts = table.verified[name].tally(table.how.score, table.images, len(table.names)).sum(axis=0)
-    present, missing = metrics.recalls(counts)
+    counts = table.tally(table.verified[name], table.how.score).sum(axis=0)
     found = {}
-    for number, value in zip(NUMBERS, (present, missing, metrics.f_vv(present, missing, table.how.beta)), strict=True):
+    for number, value in rates(counts, table.how.beta).items():
         known = value[~np.isnan(value)]
         found[number] = float(known.mean()) if known.size else None
     return found
@@ -128,7 +124,7 @@ def _split(table: Table) -> tuple[Bools, Bools]:
     return chooses, ~chooses
 
 
-def _best_threshold(table: Table, name: str) -> dict[str, Any]:
+def _best_threshold(table: Table, name: str) -> Document:
     """The score of the largest F_vv on one half of the images, and what it gives on the other, beside that of the
     score asked for on that other half."""
     how, (one, other) = table.how, _split(table)
@@ -136,9 +132,9 @@ def _best_threshold(table: Table, name: str) -> dict[str, Any]:
     score = metrics.best_threshold(_curve(verified.take(one), how.beta))
     rest = verified.take(other)
     if np.isnan(score) or not other.any():
-        return {"score": None, "f_vv": None, "interval": None, "chosen_f_vv": None, "at_score": None}
+        return dict.fromkeys(("score", "f_vv", "interval", "chosen_f_vv", "at_score"))
     at = rest.counts([score, how.score])
-    tally = rest.tally(score, table.images, len(table.names)).sum(axis=1)
+    tally = table.tally(rest, score).sum(axis=1)
     low, high = metrics.intervals(tally, table.draws, how.beta, how.confidence)["f_vv"]
     values = metrics.f_vv(*metrics.recalls(at), how.beta)
     return {
@@ -150,28 +146,21 @@ def _best_threshold(table: Table, name: str) -> dict[str, Any]:
     }
 
 
-def _cost(table: Table, name: str) -> dict[str, Any]:
+def _cost(table: Table, name: str) -> Document:
     """The score at which both mistakes together cost least, chosen on one half of the images; what it costs per image
     on the other, beside the score asked for (the paper's fixed point) and beside checking every part by hand."""
     how, (one, other) = table.how, _split(table)
     prices = how.false_present_price, how.check
     verified, images = table.verified[name], int((~metrics.halves(table.images, how.seed)).sum())
     every = metrics.costs(verified.counts(SCORES), *prices) / max(table.images, 1)
-    found: dict[str, Any] = {"false_present": prices[0], "check": prices[1], "score": None}
+    found: Document = {"false_present": prices[0], "check": prices[1], "score": None}
     found["curve"] = [[float(score), float(cost)] for score, cost in zip(SCORES, every, strict=True)]
     if not one.any() or not other.any():
-        return {
-            **found,
-            "per_image": None,
-            "at_score": None,
-            "saving": None,
-            "interval": None,
-            "check_everything": None,
-        }
+        return found | dict.fromkeys(("per_image", "at_score", "saving", "interval", "check_everything"))
     score = metrics.best_threshold(-metrics.costs(verified.take(one).counts(SCORES), *prices))
     rest = verified.take(other)
     best, fixed = metrics.costs(rest.counts([score, how.score]), *prices) / images
-    tallies = [rest.tally(each, table.images, len(table.names)).sum(axis=1) for each in (score, how.score)]
+    tallies = [table.tally(rest, each).sum(axis=1) for each in (score, how.score)]
     saved = np.tensordot(table.draws, metrics.costs(tallies[1], *prices) - metrics.costs(tallies[0], *prices), axes=1)
     drawn = np.tensordot(table.draws, (~metrics.halves(table.images, how.seed)).astype(np.float64), axes=1)
     low, high = interval(saved / np.maximum(drawn, 1), how.confidence)
@@ -186,22 +175,18 @@ def _cost(table: Table, name: str) -> dict[str, Any]:
     }
 
 
-def _by_part(table: Table) -> dict[str, Any]:
+def _by_part(table: Table) -> Document:
     """For each part: its states, the numbers of Table 1 with intervals, and AP."""
     if not table.images:
         return {}
     how, ap = table.how, table.average_precision
-    numbers: dict[str, list[dict[str, Any]]] = {}
+    numbers: dict[str, list[Document]] = {}
     for name in (WITH, WITHOUT):
-        tally = table.verified[name].tally(how.score, table.images, len(table.names))
+        tally = table.tally(table.verified[name], how.score)
         ends = metrics.intervals(tally, table.draws, how.beta, how.confidence)
-        numbers[name] = [
-            {
-                **_numbers(counts, how.beta),
-                "intervals": _ends({key: (low[i], high[i]) for key, (low, high) in ends.items()}),
-            }
-            for i, counts in enumerate(tally.sum(axis=0))
-        ]
+        of_part = [_ends({key: (low[i], high[i]) for key, (low, high) in ends.items()}) for i in range(tally.shape[1])]
+        counts = zip(tally.sum(axis=0), of_part, strict=True)
+        numbers[name] = [_numbers(counted, how.beta) | {"intervals": each} for counted, each in counts]
     states = [Counter(table.states[table.parts.label == i].tolist()) for i in range(len(table.names))]
     return {
         part: {
@@ -215,7 +200,7 @@ def _by_part(table: Table) -> dict[str, Any]:
     }
 
 
-def _prior(table: Table) -> dict[str, Any]:
+def _prior(table: Table) -> Document:
     """Fig. 4: the mean box of each part as shares of the image, and how well it alone explains hallucinated boxes: mean
     IoU of these with the mean box, and with the annotated likely box. ``nearer``: the share of them that fit the mean
     box better."""
@@ -228,7 +213,7 @@ def _prior(table: Table) -> dict[str, Any]:
     with_likely = overlap_of_pairs(boxes, table.parts.boxes[rows], never)
     likely = overlap_of_pairs(table.parts.boxes[rows], expected, never)
 
-    def told(chosen: Bools) -> dict[str, Any]:
+    def told(chosen: Bools) -> Document:
         if not chosen.any():
             return {"hallucinated": 0, "iou_prior": None, "iou_likely": None, "likely_prior": None, "nearer": None}
         nearer = float((with_prior > with_likely)[chosen].mean())
@@ -296,8 +281,7 @@ def sentences(document: Document) -> list[str]:
 
 
 def _percent(row: Document, name: str) -> str:
-    ends = row["intervals"][name]
-    return f"{100 * row[name]:.1f} %" + ("" if ends is None else f" ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})")
+    return percent(row[name]) + within(row["intervals"][name], 0, 100)
 
 
 def numbers(document: Document) -> dict[str, Headline]:

@@ -106,18 +106,10 @@ def _line(points: Sequence[Sequence[Any]]) -> tuple[list[float], list[float]]:
 def causes(shares: Mapping[str, Mapping[str, Any]]) -> Figure:
     """What hallucinations hang on, in percent, with intervals."""
     groups = {
-        f"{name} ({each['count']})": {"": (_percent(each["share"]), _ends(each["interval"]))}
+        f"{name} ({each['count']})": {"": charts.percent(each["share"], each["interval"])}
         for name, each in shares.items()
     }
     return charts.whiskers(groups, "What hallucinations hang on", "% of the hallucinations, with intervals over images")
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
-def _ends(interval: Sequence[float] | None) -> list[float] | None:
-    return None if interval is None else [100 * end for end in interval]
 
 
 def strip(views: Sequence[tuple[str, Picture, Floats | None, Floats | None, float | None]], title: str) -> Pixels:

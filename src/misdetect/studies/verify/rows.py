@@ -1,4 +1,4 @@
-"""The columns of a verify run, and the rows of one image.
+"""The columns of a verify run, the rows of one image, and all of them in the ledger's columns.
 
 ``kind`` says what a row is about: a "part" that is judged, one that is "ignored", a "detection" with the part of its
 class, a "hallucination" with what is left of it under each edit, or an "edit" with what it does to present parts.
@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from misdetect.data.dataset import Sample
+from misdetect.engine.store import Run
 from misdetect.nouns.boxes import Floats, Ints, iou, sides
 from misdetect.nouns.detections import Detections
-from misdetect.studies.columns import ANNOTATED, box, numbers
+from misdetect.studies.columns import ANNOTATED, box, counts, flags, numbers, texts
 from misdetect.studies.verify.settings import VerifySettings
 from misdetect.studies.verify.survey import MISSING, PRESENT, groups
 
@@ -23,18 +24,15 @@ _NUMBERS = ("score", "iou", *(f"score_{edit}" for edit in EDITS), "score_stayed"
 SCHEMA = pa.schema(
     [
         *ANNOTATED,
-        ("missing", pa.bool_()),
+        *flags("missing"),
         *box(),
         *numbers(*_NUMBERS),
-        ("cause", pa.string()),
-        ("reason", pa.string()),
-        ("neighbours", pa.int32()),
-        ("donor", pa.string()),
-        ("dx", pa.int32()),
-        ("dy", pa.int32()),
-        ("edit", pa.string()),
-        ("before", pa.int32()),
-        ("kept", pa.int32()),
+        *texts("cause", "reason"),
+        *counts("neighbours"),
+        *texts("donor"),
+        *counts("dx", "dy"),
+        *texts("edit"),
+        *counts("before", "kept"),
     ]
 )
 
@@ -87,3 +85,41 @@ class Looked:
         overlap = iou(self.found.boxes, self.truth.boxes)
         picked = overlap[np.arange(len(part)), part] if overlap.size else np.zeros(len(part))
         return part, np.where(part >= 0, picked, 0.0)
+
+
+_SCORES = ", ".join(f"{name} := score_{name}" for name in (*EDITS, "stayed", "flip_stayed"))
+
+
+def ledger(run: Run) -> str:
+    """Present parts are found or missed; a missing part is extra where it is hallucinated, else ignored: there is
+    nothing to be found. By the IoU thresholds with localisation."""
+    how = VerifySettings.of(run.settings)
+    box, part = "t.x0, t.y0, t.x1, t.y1", 't."case", t.image, t.id AS object, t.label, t.state'
+    edits = "\nUNION ALL BY NAME\n".join(
+        f"""SELECT {part}, {box}, '{edit}' AS condition, {str(edit == "control").lower()} AS control,
+        CASE WHEN t.score_{edit} >= {how.score} THEN 'extra' ELSE 'ignored' END AS outcome,
+        CASE WHEN t.score_{edit} >= {how.score} THEN 'harmful' ELSE 'improvement' END AS harm,
+        t.score AS score_before, t.score_{edit} AS score
+        FROM rows t WHERE t.kind = 'hallucination' AND t.score_{edit} IS NOT NULL"""
+        for edit in EDITS
+    )
+    return f"""
+        SELECT {part}, {box}, 'clean' AS condition, false AS control,
+        CASE WHEN t.kind = 'ignored' THEN 'ignored' WHEN t.missing AND d.score IS NULL THEN 'ignored'
+        WHEN t.missing THEN 'extra' WHEN d.score IS NULL THEN 'missed' ELSE 'found' END AS outcome,
+        CASE WHEN t.kind = 'ignored' THEN 'unknown' WHEN t.missing <> (d.score IS NULL) THEN 'harmful' ELSE 'harmless'
+        END AS harm, d.score AS score, d.iou AS iou, h.cause AS mechanism, coalesce(h.reason, t.reason) AS reason,
+        h.evidence AS evidence
+        FROM rows t LEFT JOIN (
+            SELECT p.case_index, p.label, max(d.score) AS score, arg_max(d.iou, d.score) AS iou
+            FROM rows p JOIN rows d ON p.case_index = d.case_index AND p.label = d.label AND d.kind = 'detection'
+            WHERE p.kind = 'part' AND d.score >= {how.score} AND d.iou >= CASE WHEN p.missing THEN {how.missing_iou}
+            ELSE {how.present_iou} END GROUP BY ALL
+        ) d ON t.kind = 'part' AND t.case_index = d.case_index AND t.label = d.label
+        LEFT JOIN (
+            SELECT case_index, id, cause, reason, CAST(to_json(struct_pack({_SCORES})) AS VARCHAR) AS evidence
+            FROM rows WHERE kind = 'hallucination'
+        ) h ON t.kind = 'part' AND t.case_index = h.case_index AND t.id = h.id
+        WHERE t.kind IN ('part', 'ignored')
+        UNION ALL BY NAME
+        {edits}"""

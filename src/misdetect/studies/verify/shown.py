@@ -1,12 +1,13 @@
 """``misdetect verify``: are the parts really there (paper 2), at what price, and what do hallucinations hang on."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from misdetect.drawing.terminal import Document, plain_table, unfinished
+from misdetect.drawing.words import UNKNOWN, number
 
 _WORST = 8
 _ROWS = {"with_localisation": "with", "without_localisation": "without"}
@@ -32,19 +33,14 @@ def show(console: Console, document: Document) -> None:
         console.print(Text(f"Picture: {path}"))
 
 
-def _share(value: float | None, ends: Any = None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3f}" + ("" if ends is None else f" ({_short(ends[0])}–{_short(ends[1])})")
+def _share(value: float | None, ends: Sequence[float] | None = None) -> str:
+    told = number(value)
+    return told if value is None or ends is None else f"{told} ({_short(ends[0])}–{_short(ends[1])})"
 
 
-def _two(value: float | None) -> str:
-    return "–" if value is None else _short(value)
-
-
-def _short(value: float) -> str:
+def _short(value: float | None) -> str:
     """Two digits of a share."""
-    return f"{value:.2f}".removeprefix("0")
+    return number(value, 2).removeprefix("0")
 
 
 def _table_1(document: Document) -> Table:
@@ -71,7 +67,7 @@ def _thresholds(document: Document) -> Table:
 
 
 def _plain(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return UNKNOWN if value is None else f"{value:.3g}"
 
 
 def _parts(document: Document) -> Table:
@@ -87,12 +83,12 @@ def _parts(document: Document) -> Table:
         table.add_row(
             Text(name),
             str(row["missing"]),
-            _two(row["missing_recall"]),
-            _two(row["present_recall"]),
-            _two(row["f_vv"]),
-            _two(part["AP"]),
-            _two(prior["iou_prior"]),
-            _two(prior["iou_likely"]),
+            _short(row["missing_recall"]),
+            _short(row["present_recall"]),
+            _short(row["f_vv"]),
+            _short(part["AP"]),
+            _short(prior["iou_prior"]),
+            _short(prior["iou_likely"]),
             ", ".join(f"{count} {cause}" for cause, count in causes.items() if count),
         )
     return table

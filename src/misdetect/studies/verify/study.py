@@ -33,11 +33,7 @@ class VerifyStudy(ImageStudy):
     schema: pa.Schema = SCHEMA
 
     def __init__(
-        self,
-        opened: Opened,
-        names: Sequence[str],
-        how: VerifySettings,
-        stored: Predictions | None = None,
+        self, opened: Opened, names: Sequence[str], how: VerifySettings, stored: Predictions | None = None
     ) -> None:
         super().__init__(opened, names)
         self.how: VerifySettings = how

@@ -26,13 +26,11 @@ DONORS = 8
 
 def groups(truth: Truth, known: Bools, how: VerifySettings) -> list[str]:
     """Of each part "present", "missing", or why it is not counted; ``known`` ``[N]``: the detector has its class."""
-    flat = area(truth.boxes) <= 0
-    found = []
-    for i, state in enumerate(truth.states or ()):
-        group = how.group(state)
-        left_out = ((bool(np.asarray(truth.crowd)[i]), WHY[0]), (group == "ignored", WHY[1]), (not known[i], WHY[2]))
-        reasons = [why for is_so, why in (*left_out, (bool(flat[i]), WHY[3])) if is_so]
-        found.append(reasons[0] if reasons else str(group))
+    if truth.states is None:
+        return []
+    group = np.array([str(how.group(state)) for state in truth.states])
+    left_out = [np.asarray(truth.crowd, np.bool_), group == "ignored", ~known, area(truth.boxes) <= 0]
+    found: list[str] = np.select(left_out, WHY, group).tolist()
     return found
 
 

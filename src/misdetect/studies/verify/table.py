@@ -15,6 +15,8 @@ from misdetect.nouns.boxes import SIDES, Floats, Ints
 from misdetect.studies.verify.settings import VerifySettings
 
 WITH, WITHOUT = "with_localisation", "without_localisation"
+NUMBERS = ("present_recall", "missing_recall", "f_vv")
+"""Those of Table 1."""
 
 
 class Table:
@@ -68,6 +70,10 @@ class Table:
             WITHOUT: Verified.at(self.parts, self.found, 0.0, 0.0),
         }
 
+    def tally(self, verified: Verified, score: float) -> Floats:
+        """The counts ``[images, labels, 4]`` that R_P and R_M are made of."""
+        return verified.tally(score, self.images, len(self.names))
+
     @cached_property
     def draws(self) -> Floats:
         """Images drawn again."""
@@ -112,6 +118,12 @@ class Table:
         )
         found = average_precision(truth, DetectionColumns.of(self.image, self.label, self.boxes, self.scores))
         return found.ap, found.ap50, found.overall
+
+
+def rates(counts: Floats, beta: float) -> dict[str, Floats]:
+    """R_P, R_M and F_vv of ``counts`` ``[..., 4]``, by name."""
+    present, missing = metrics.recalls(counts)
+    return dict(zip(NUMBERS, (present, missing, metrics.f_vv(present, missing, beta)), strict=True))
 
 
 def _labels(names: list[str], place: dict[str, int]) -> Ints:

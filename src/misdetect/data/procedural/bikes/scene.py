@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from misdetect.data.procedural.bikes import surroundings as bike_surroundings
-from misdetect.data.procedural.bikes.frame import Build, View, choose_build, draw_cranks, draw_frame
-from misdetect.data.procedural.bikes.parts import BEFORE, BEHIND, DRAW, PARTS
+from misdetect.data.procedural.bikes.frame import Build, View, choose_build
+from misdetect.data.procedural.bikes.parts import BEFORE, BEHIND, PARTS
+from misdetect.data.procedural.bikes.pen import draw_part
 from misdetect.data.procedural.draw.canvas import Canvas
 from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.finish import finish
@@ -105,7 +106,7 @@ def paint(bicycle: Bicycle, size: int) -> Sheet:
     def put(part: str) -> None:
         bicycle.dice[part].rewind()
         canvas.start(PARTS.index(part) + 1)
-        DRAW[part](view, bicycle.build, bicycle.dice[part], bicycle.states[part] == DAMAGED)
+        draw_part(part, view, bicycle.build, bicycle.dice[part], hurt=bicycle.states[part] == DAMAGED)
         likely[part], own[part] = _extent(canvas)
         canvas.start(0)
 
@@ -120,10 +121,10 @@ def paint(bicycle: Bicycle, size: int) -> Sheet:
     for part in BEHIND:
         if part in present:
             put(part)
-    draw_frame(view, bicycle.build)
+    draw_part("frame", view, bicycle.build, bicycle.view)
     for part in BEFORE:
         if part == "back_reflector":
-            draw_cranks(view, bicycle.build, chainring=not closed)
+            draw_part("cranks", view, bicycle.build, bicycle.view, chainring=not closed)
         if part in present:
             put(part)
     for thing in bicycle.things:

@@ -14,7 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from misdetect.data.procedural.draw.canvas import FIXED, Canvas, Colour, Points, oval, through, tint
+from misdetect.data.procedural.draw.canvas import FIXED, Canvas, Colour, Points, through, tint
+from misdetect.data.procedural.draw.surface import Surface, circle
 
 _NEAR = 0.12
 _NEAREST = np.array(_NEAR)
@@ -24,7 +25,7 @@ _CORNERS = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z i
 _FACES = _CORNERS[[[0, 2, 6, 4], [1, 3, 7, 5], [0, 1, 3, 2], [4, 5, 7, 6], [2, 3, 7, 6], [0, 1, 5, 4]]]
 """The corners of a unit cube's faces ``[6, 4, 3]``: front (-z), back, left (-x), right, top (+y), bottom."""
 _SLOPES = ((0.0, -0.1),) * 4 + ((0.0, 0.06),) * 2
-_RING = np.stack([np.cos(np.arange(24) * (2 * np.pi / 24)), np.sin(np.arange(24) * (2 * np.pi / 24))], axis=1)
+_RING = circle(24)
 _LYING_RING = np.stack([_RING[:, 0], np.zeros(24), _RING[:, 1]], axis=1)
 
 
@@ -200,8 +201,6 @@ class Frame:
 
     def cylinder(
         self,
-        x: float,
-        z: float,
         low: float,
         high: float,
         radius_low: float,
@@ -212,12 +211,14 @@ class Frame:
         capped: bool = True,
         **paint: Any,
     ) -> None:
-        """An upright (tapering) cylinder; its lid, if seen from above, has the colour ``lid`` (default ``colour``).
+        """An upright (tapering) cylinder round the object's axis.
 
-        A band round something else is not ``capped``.
+        Its lid, if seen from above, has the colour ``lid`` (default ``colour``); a band round something else is not
+        ``capped``.
         """
-        rings = _LYING_RING * np.array([[[radius_low]], [[radius_high]]]) + np.array([[[x, low, z]], [[x, high, z]]])
-        if self._before(abs(x) + abs(z) + max(radius_low, radius_high)):
+        rings = _LYING_RING * np.array([[[radius_low]], [[radius_high]]])
+        rings += np.array([[[0.0, low, 0.0]], [[0.0, high, 0.0]]])
+        if self._before(max(radius_low, radius_high)):
             flat: Points = cv2.perspectiveTransform(rings, self.stage.camera.view.dot(self._place)).reshape(48, 2)
         else:
             flat = self.at(rings.reshape(48, 3))
@@ -245,17 +246,17 @@ class Frame:
         return Board(self.stage, self.world((x, y, z)), self.axes[0], self.scale, -1.0 if flip else 1.0)
 
 
-class Board:
+class Board(Surface):
     """An upright plane to draw on in metres: x along ``right``, y up."""
 
     def __init__(
         self, stage: Stage, origin: NDArray[np.float64], right: NDArray[np.float64], scale: float, mirror: float = 1.0
     ) -> None:
-        self.canvas, self.camera = stage.canvas, stage.camera
+        self.camera = stage.camera
         self._origin, self._right, self._scale, self._mirror = origin, right, scale, mirror
         (x, y, z), (rx, _, rz) = origin.tolist(), (right * mirror).tolist()
-        self._unit = scale * self.camera.focal / max(z, _NEAR)
-        self._lens = stage.view.dot(np.array([[rx, 0.0, x], [0.0, scale, y - self.camera.height], [rz, 0.0, z]]))
+        plane = np.array([[rx, 0.0, x], [0.0, scale, y - self.camera.height], [rz, 0.0, z]])
+        super().__init__(stage.canvas, stage.view.dot(plane), scale * self.camera.focal / max(z, _NEAR), _RING)
         # A lens would show what is behind the camera, upside down.
         self._before = z - abs(rz) * _REACH > _NEAR
 
@@ -270,29 +271,9 @@ class Board:
         basis = np.array([self._right * self._mirror, (0.0, self._scale, 0.0)])
         return self.camera.project(np.asarray(points, dtype=np.float64) @ basis + self._origin)
 
-    def _fixed(self, points: ArrayLike, shape: NDArray[np.float64] | None = None) -> NDArray[np.int32]:
-        """Points ``[N, 2]``, mapped by ``shape`` ``[3, 3]`` if there is one, in the canvas's fixed point."""
+    def fixed(self, points: ArrayLike, shape: NDArray[np.float64] | None = None) -> NDArray[np.int32]:
         if self._before:
-            return through(self._lens if shape is None else self._lens.dot(shape), points).astype(FIXED)
-        return self.canvas.fixed(self.at(points if shape is None else through(shape, points)))
-
-    def flat(self, points: ArrayLike, colour: Colour) -> None:
-        self.canvas.flat(self._fixed(points), colour)
-
-    def fill(self, points: ArrayLike, colour: Colour, **paint: Any) -> None:
-        self.canvas.fill(self._fixed(points), colour, **paint)
-
-    def rectangle(self, x0: float, y0: float, x1: float, y1: float, colour: Colour, **paint: Any) -> None:
-        self.canvas.fill(self._fixed([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), colour, **paint)
-
-    def ellipse(
-        self, x: float, y: float, rx: float, ry: float, colour: Colour, *, angle: float = 0.0, **paint: Any
-    ) -> None:
-        self.canvas.fill(self._fixed(_RING, oval(x, y, rx, ry, angle)), colour, **paint)
-
-    def strokes(self, lines: ArrayLike, width: float, colour: Colour) -> None:
-        every = np.asarray(lines)
-        self.canvas.strokes(self._fixed(every.reshape(-1, 2)).reshape(every.shape), width * self._unit, colour)
-
-    def stroke(self, points: ArrayLike, width: float, colour: Colour, *, closed: bool = False) -> None:
-        self.canvas.stroke(self._fixed(points), width * self._unit, colour, closed=closed)
+            return super().fixed(points, shape)
+        for way in (shape, self.place):
+            points = points if way is None else through(way, points)
+        return self.canvas.fixed(self.at(points))

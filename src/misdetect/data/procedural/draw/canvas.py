@@ -81,7 +81,7 @@ def _gradient(width: int, height: int, shade: float, slope: tuple[float, float])
 
 
 def oval(x: float, y: float, rx: float, ry: float, angle: float) -> NDArray[np.float64]:
-    """The map ``[3, 3]`` of the unit circle to an ellipse with radii ``rx``, ``ry`` turned by ``angle`` radians."""
+    """The map ``[3, 3]`` of the unit circle to an ellipse round (x, y), with two radii, turned by ``angle`` radians."""
     c, s = cos(angle), sin(angle)
     return np.array([[c * rx, -s * ry, x], [s * rx, c * ry, y], [0.0, 0.0, 1.0]])
 
@@ -166,7 +166,7 @@ class Canvas:
         """
         fixed = self.fixed(points)
         if texture is None and relief is None and slope == (0.0, 0.0):
-            self._flat(fixed, tint(colour, shade))
+            self._flat(fixed, colour if shade == 1.0 else tint(colour, shade))
             return
         x0, y0, x1, y1 = self._bounds(fixed)
         width, height = x1 - x0, y1 - y0
@@ -349,6 +349,17 @@ def smooth(points: ArrayLike, *, closed: bool = True) -> Points:
     p = np.asarray(points, dtype=np.float64)
     curve: Points = _spline(len(p), closed).dot(p)
     return curve
+
+
+def curved(points: Any, form: str | None) -> Any:
+    """``points``, or the closed (``smooth``) or open (``curve``) curve through them."""
+    return points if form is None else smooth(points, closed=form == "smooth")
+
+
+def arc(radius: float, start: float, end: float, count: int) -> list[tuple[float, float]]:
+    """``count`` points of a circle round 0,0 from one angle to another."""
+    step = (end - start) / (count - 1)
+    return [(radius * cos(start + k * step), radius * sin(start + k * step)) for k in range(count)]
 
 
 def limb(spine: ArrayLike, widths: ArrayLike) -> Points:

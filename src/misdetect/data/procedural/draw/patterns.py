@@ -84,54 +84,47 @@ def _diamonds() -> NDArray[np.float32]:
     return np.where(line, 230, np.where((x + y) // 64 % 2 == 0, 50, 80)).astype(np.float32) + 4 * _noise(25, 2, 2)
 
 
-def _build(name: str) -> NDArray[np.float32]:
+def _tiles() -> NDArray[np.float32]:
     y, x = np.mgrid[0:SIDE, 0:SIDE]
-    if name == "plain":
-        return 128 + 14 * _noise(1, 30, 30) + 8 * _noise(2, 1.5, 1.5)
-    if name == "plaster":
-        return 128 + 36 * _noise(3, 9, 9) + 20 * _noise(4, 2, 2)
-    if name == "stripes":
-        return np.where(x % 64 < 32, 40, 215) + 8 * _noise(5, 3, 3)
-    if name == "pinstripes":
-        return np.where(x % 32 < 5, 220, 60) + 8 * _noise(5, 3, 3)
-    if name == "dots":
-        u, v = x % 64 - 32, y % 64 - 32
-        w, z = (x + 32) % 64 - 32, (y + 32) % 64 - 32
-        return np.where((u * u + v * v < 90) | (w * w + z * z < 90), 225, 50) + 6 * _noise(6, 3, 3)
-    if name == "panels":
-        edge = (x % 85 < 5) | (y % 128 < 5)
-        return np.where(edge, 30, 160) + 16 * _noise(7, 1.2, 20)
-    if name == "checker":
-        return np.where((x // 64 + y // 64) % 2 == 0, 30, 225) + 10 * _noise(8, 6, 6)
-    if name == "tiles":
-        return np.where((x % 64 < 3) | (y % 64 < 3), 20, 150 + 60 * _per_cell(9, y // 64, x // 64)) + 8 * _noise(
-            9, 6, 6
-        )
-    if name == "carpet":
-        return 128 + 26 * _noise(10, 1.2, 1.2) + 24 * _noise(11, 12, 12)
-    if name == "grass":
-        return 128 + 34 * _noise(12, 1.4, 5) + 30 * _noise(13, 24, 24)
-    if name == "sand":
-        return 128 + 18 * _noise(14, 1.2, 1.2) + 30 * _noise(15, 30, 8)
-    if name == "earth":
-        return 128 + 30 * _noise(16, 3, 3) + 34 * _noise(17, 22, 22)
-    patterns = {
-        "boards": lambda: _boards(21, 128, 2),
-        "narrow": lambda: _boards(12, 64, 1),
-        "bricks": lambda: _bricks(32, 16, 2, 14),
-        "stone": lambda: 255 - _bricks(64, 42, 3, 26),
-        "paving": lambda: 255 - _bricks(64, 32, 3, 18),
-        "herringbone": _herringbone,
-        "flowers": _flowers,
-        "diamonds": _diamonds,
-    }
-    return patterns[name]()
+    return np.where((x % 64 < 3) | (y % 64 < 3), 20, 150 + 60 * _per_cell(9, y // 64, x // 64)) + 8 * _noise(9, 6, 6)
+
+
+def _dots() -> NDArray[np.float32]:
+    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    u, v = x % 64 - 32, y % 64 - 32
+    w, z = (x + 32) % 64 - 32, (y + 32) % 64 - 32
+    return np.where((u * u + v * v < 90) | (w * w + z * z < 90), 225, 50) + 6 * _noise(6, 3, 3)
+
+
+_X, _Y = np.arange(SIDE)[None, :], np.arange(SIDE)[:, None]
+_TILES = {
+    "plain": lambda: 128 + 14 * _noise(1, 30, 30) + 8 * _noise(2, 1.5, 1.5),
+    "plaster": lambda: 128 + 36 * _noise(3, 9, 9) + 20 * _noise(4, 2, 2),
+    "stripes": lambda: np.where(_X % 64 < 32, 40, 215) + 8 * _noise(5, 3, 3),
+    "pinstripes": lambda: np.where(_X % 32 < 5, 220, 60) + 8 * _noise(5, 3, 3),
+    "panels": lambda: np.where((_X % 85 < 5) | (_Y % 128 < 5), 30, 160) + 16 * _noise(7, 1.2, 20),
+    "checker": lambda: np.where((_X // 64 + _Y // 64) % 2 == 0, 30, 225) + 10 * _noise(8, 6, 6),
+    "carpet": lambda: 128 + 26 * _noise(10, 1.2, 1.2) + 24 * _noise(11, 12, 12),
+    "grass": lambda: 128 + 34 * _noise(12, 1.4, 5) + 30 * _noise(13, 24, 24),
+    "sand": lambda: 128 + 18 * _noise(14, 1.2, 1.2) + 30 * _noise(15, 30, 8),
+    "earth": lambda: 128 + 30 * _noise(16, 3, 3) + 34 * _noise(17, 22, 22),
+    "boards": lambda: _boards(21, 128, 2),
+    "narrow": lambda: _boards(12, 64, 1),
+    "bricks": lambda: _bricks(32, 16, 2, 14),
+    "stone": lambda: 255 - _bricks(64, 42, 3, 26),
+    "paving": lambda: 255 - _bricks(64, 32, 3, 18),
+    "tiles": _tiles,
+    "dots": _dots,
+    "herringbone": _herringbone,
+    "flowers": _flowers,
+    "diamonds": _diamonds,
+}
 
 
 @lru_cache(maxsize=32)
 def pattern(name: str) -> NDArray[np.uint8]:
     """Indices 0 to 255: the tile of 256 pixels repeated five times each way, so that sampling seldom wraps."""
-    return np.tile(np.clip(np.rint(_build(name)), 0, 255).astype(np.uint8), (REPEATS, REPEATS))
+    return np.tile(np.clip(np.rint(_TILES[name]()), 0, 255).astype(np.uint8), (REPEATS, REPEATS))
 
 
 def ramp(low: Colour, high: Colour) -> Pixels:

@@ -38,32 +38,36 @@ def _grid(period: float, width: float) -> tuple[Tile, Tile]:
     return rows.T.copy(), rows
 
 
-def _build(name: str) -> Any:
-    if name == "grain":
-        return 0.7 * _noise(1, 0.8, 0.8) + 0.5 * _noise(2, 3, 3)
-    if name == "cloud":
-        return 0.8 * _noise(3, 40, 40) + 0.6 * _noise(4, 15, 15) + 0.3 * _noise(5, 5, 5)
-    if name == "wood":
-        return 0.9 * _noise(6, 45, 1.6) + 0.5 * _noise(7, 20, 6)
-    if name == "post":
-        return _build("wood").T.copy()
-    if name == "fabric":
-        up, across = _grid(1 / 64, 1 / 128)
-        return 0.9 * (up - 0.5) * (across - 0.5) * 4 + 0.5 * _noise(8, 2, 2) + 0.4 * _noise(9, 12, 12)
-    if name == "skin":
-        return 0.7 * _noise(10, 2.5, 2.5) + 0.8 * _noise(11, 10, 4) + 0.5 * _noise(12, 30, 30)
-    if name == "fur":
-        return 0.9 * _noise(13, 1.2, 4.5) + 0.5 * _noise(14, 14, 14)
-    if name == "leaf":
-        clumps = _noise(15, 3.2, 3.2)
-        return 1.2 * np.sign(clumps) * np.abs(clumps) ** 0.5 + 0.4 * _noise(16, 1, 1)
-    raise KeyError(name)
+def _weave() -> Any:
+    up, across = _grid(1 / 64, 1 / 128)
+    return 0.9 * (up - 0.5) * (across - 0.5) * 4 + 0.5 * _noise(8, 2, 2) + 0.4 * _noise(9, 12, 12)
+
+
+def _leaves() -> Any:
+    clumps = _noise(15, 3.2, 3.2)
+    return 1.2 * np.sign(clumps) * np.abs(clumps) ** 0.5 + 0.4 * _noise(16, 1, 1)
+
+
+def _wood() -> Any:
+    return 0.9 * _noise(6, 45, 1.6) + 0.5 * _noise(7, 20, 6)
+
+
+_TEXTURES = {
+    "grain": lambda: 0.7 * _noise(1, 0.8, 0.8) + 0.5 * _noise(2, 3, 3),
+    "cloud": lambda: 0.8 * _noise(3, 40, 40) + 0.6 * _noise(4, 15, 15) + 0.3 * _noise(5, 5, 5),
+    "wood": _wood,
+    "post": lambda: _wood().T.copy(),
+    "fabric": _weave,
+    "skin": lambda: 0.7 * _noise(10, 2.5, 2.5) + 0.8 * _noise(11, 10, 4) + 0.5 * _noise(12, 30, 30),
+    "fur": lambda: 0.9 * _noise(13, 1.2, 4.5) + 0.5 * _noise(14, 14, 14),
+    "leaf": _leaves,
+}
 
 
 @lru_cache(maxsize=64)
 def texture(name: str, side: int) -> Tile:
     """Texture ``name`` for a canvas of ``side`` pixels: about zero mean and unit variance, 1.5 sides square."""
-    tile = _build(name).astype(np.float32)
+    tile = _TEXTURES[name]().astype(np.float32)
     if side != _BASE:
         flags = cv2.INTER_AREA if side < _BASE else cv2.INTER_LINEAR
         tile = cv2.resize(tile, (side, side), interpolation=flags)

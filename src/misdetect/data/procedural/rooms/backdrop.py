@@ -4,14 +4,18 @@ A backdrop draws itself first and then tells ``layout`` where floor and walls ar
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import cos, hypot, inf, sin
+from pathlib import Path
 
 import numpy as np
 
 from misdetect.data.procedural.draw import patterns
 from misdetect.data.procedural.draw.camera import Camera, Stage
-from misdetect.data.procedural.draw.canvas import Canvas, Colour, mix, smooth, tint
+from misdetect.data.procedural.draw.canvas import Colour, mix, tint
 from misdetect.data.procedural.draw.dice import Dice
+from misdetect.data.procedural.draw.scenery import SceneryPen
+from misdetect.data.procedural.draw.shapes import Shapes
 
 _WALLS: tuple[Colour, ...] = (
     (232, 226, 212), (206, 214, 206), (180, 200, 214), (226, 204, 180), (214, 190, 190), (170, 184, 160),
@@ -169,92 +173,12 @@ def choose_landscape(dice: Dice) -> Camera:
     return Camera(focal=dice.between(0.8, 1.1), horizon=dice.between(0.3, 0.5), height=dice.between(1.3, 1.9))
 
 
-def draw_landscape(stage: Stage, dice: Dice) -> str:
-    """Sky, far country and ground; says which landscape it is."""
-    canvas, horizon = stage.canvas, stage.camera.horizon
-    kind = dice.pick(("meadow", "beach", "park", "savanna"))
-    sky = dice.pick(((120, 176, 228), (150, 196, 236), (184, 200, 214), (236, 190, 150), (170, 180, 220)))
-    canvas.fill(
-        [(0, 0), (1, 0), (1, horizon + 0.01), (0, horizon + 0.01)],
-        sky,
-        slope=(0.05, 0.45),
-        texture="cloud",
-        grain=dice.between(0.5, 3.5),
-    )
-    for _ in range(dice.whole(0, 3)):
-        _cloud(canvas, dice, horizon)
-    far = {"meadow": (96, 138, 110), "beach": (70, 140, 176), "park": (76, 112, 80), "savanna": (150, 134, 104)}[kind]
-    if kind == "beach":
-        canvas.fill(
-            [(0, horizon - 0.004), (1, horizon - 0.004), (1, horizon + 0.12), (0, horizon + 0.12)],
-            far,
-            slope=(0, 0.25),
-            texture="wood",
-            grain=2.0,
-        )
-    else:
-        for k in range(2):
-            rise = dice.between(0.02, 0.12) * (2 - k)
-            phase, pace = dice.between(0, 6), dice.between(3, 9)
-            xs = np.linspace(0, 1, 12)
-            ridge = [(x, horizon - rise * (0.5 + 0.5 * np.sin(pace * x + phase))) for x in xs]
-            tone = mix(far, sky, 0.45 - 0.3 * k)
-            canvas.fill(
-                [*ridge, (1, horizon + 0.02), (0, horizon + 0.02)],
-                tone,
-                slope=(0, -0.15),
-                texture="leaf",
-                grain=1.5 * k + 0.3,
-            )
-    grounds: dict[str, tuple[str, Colour, Colour]] = {
-        "meadow": ("grass", (70, 116, 52), (140, 176, 84)),
-        "beach": ("sand", (196, 170, 124), (240, 222, 180)),
-        "park": ("grass", (62, 110, 58), (112, 160, 80)),
-        "savanna": ("earth", (160, 128, 78), (214, 186, 118)),
-    }
-    name, low, high = grounds[kind]
-    light = dice.between(0.8, 1.08)
-    lut = patterns.ramp(tint(low, light), tint(high, light))
-    plane = stage.camera.plane(
-        (dice.between(0, 2), 0, dice.between(0, 2)),
-        (1, 0, 0),
-        (0, 0, 1),
-        patterns.PIXELS_PER_METRE * dice.between(0.35, 0.6),
-        512.0,
-    )
-    shore = smooth(
-        [
-            (0, horizon + dice.between(0.02, 0.1)),
-            (0.35, horizon + 0.06),
-            (0.7, horizon + 0.04),
-            (1, horizon + dice.between(0.02, 0.1)),
-        ],
-        closed=False,
-    )
-    edge = shore if kind == "beach" else np.array([(0, horizon), (1, horizon)])
-    if kind == "beach":
-        canvas.fill(np.concatenate([edge - (0, 0.012), [(1, 1), (0, 1)]]), (238, 244, 246))
-    canvas.surface(np.concatenate([edge, [(1, 1), (0, 1)]]), patterns.pattern(name), plane, lut)
-    if kind == "park":
-        _path(stage, dice)
-    return kind
+@cache
+def _landscape() -> Shapes:
+    return Shapes(SceneryPen, Path(__file__).with_name("landscape.shapes"))
 
 
-def _cloud(canvas: Canvas, dice: Dice, horizon: float) -> None:
-    x, y, r = dice.between(0.05, 0.95), dice.between(0.04, horizon * 0.6), dice.between(0.03, 0.07)
-    for dx, dy, scale in ((-1.2, 0.2, 0.7), (0, 0, 1.0), (1.1, 0.15, 0.8), (0.4, 0.3, 0.9), (-0.5, 0.3, 0.8)):
-        canvas.ellipse(x + dx * r, y + dy * r, r * scale * 1.1, r * scale * 0.7, (246, 248, 252), slope=(0, -0.12))
-
-
-def _path(stage: Stage, dice: Dice) -> None:
-    start, sway = dice.between(-1.5, 1.5), dice.between(-0.6, 0.6)
-    zs = np.array([1.2, 2.0, 3.5, 6.0, 12.0, 40.0])
-    middle = start + sway * (zs - 1.2) + 0.5 * np.sin(zs * 0.6)
-    left = np.stack([middle - 0.55, np.zeros(6), zs], axis=1)
-    right = np.stack([middle + 0.55, np.zeros(6), zs], axis=1)
-    outline = stage.camera.project(np.concatenate([left, right[::-1]]))
-    plane = stage.camera.plane((0, 0, 0), (1, 0, 0), (0, 0, 1), patterns.PIXELS_PER_METRE)
-    name, low, high = dice.pick(
-        (("paving", (120, 112, 104), (176, 168, 156)), ("sand", (170, 146, 110), (206, 184, 146)))
-    )
-    stage.canvas.surface(outline, patterns.pattern(name), plane, patterns.ramp(low, high))
+def draw_landscape(stage: Stage, dice: Dice) -> None:
+    """Sky, far country and ground."""
+    pen = SceneryPen(stage.canvas, stage.camera)
+    _landscape().draw("landscape", pen, dice, {"horizon": stage.camera.horizon})

@@ -6,80 +6,40 @@ what is already there.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from math import cos, hypot, sin
+from pathlib import Path
 
 from misdetect.data.procedural.draw.camera import Camera
 from misdetect.data.procedural.draw.dice import Dice
-from misdetect.data.procedural.draw.items import Draw, Item
-from misdetect.data.procedural.rooms import animals, decor, furniture, plants, things
+from misdetect.data.procedural.draw.items import Item
 from misdetect.data.procedural.rooms.backdrop import Room
 
 NAMES = ("ball", "book", "cat", "chair", "clock", "couch", "cup", "elephant", "lamp", "plant", "table", "tv")
 Rect = tuple[float, float, float, float]
-_DRAW: dict[str, Draw] = {
-    "ball": things.ball, "book": things.book, "cat": animals.cat, "chair": furniture.chair, "clock": things.clock,
-    "couch": furniture.couch, "cup": things.cup, "elephant": animals.elephant, "lamp": things.lamp,
-    "plant": plants.plant, "table": furniture.table, "tv": furniture.tv, "picture": decor.picture,
-    "window": decor.window, "plate": decor.plate, "vase": decor.vase, "box": decor.box, "cabinet": decor.cabinet,
-    "shelf": decor.shelf, "rug": decor.rug, "boulder": decor.boulder, "tree": decor.tree, "fence": decor.fence,
-}  # fmt: skip
-_SPANS: dict[tuple[str, int], tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
-    ("ball", -1): ((0.26, 0.42), (0.3, 0.3), (0.3, 0.3)),
-    ("book", 0): ((0.28, 0.36), (0.07, 0.12), (0.2, 0.27)),
-    ("book", 1): ((0.09, 0.13), (0.27, 0.36), (0.18, 0.2)),
-    ("book", 2): ((0.2, 0.27), (0.27, 0.35), (0.07, 0.1)),
-    ("book", 3): ((0.24, 0.3), (0.08, 0.08), (0.28, 0.36)),
-    ("cat", 0): ((0.4, 0.48), (0.5, 0.62), (0.3, 0.3)),
-    ("cat", 1): ((0.62, 0.74), (0.46, 0.56), (0.3, 0.3)),
-    ("cat", 2): ((0.6, 0.72), (0.34, 0.4), (0.3, 0.3)),
-    ("chair", -1): ((0.44, 0.54), (0.86, 1.02), (0.42, 0.5)),
-    ("clock", 0): ((0.34, 0.52), (0.4, 0.4), (0.04, 0.04)),
-    ("clock", 1): ((0.2, 0.27), (0.3, 0.3), (0.08, 0.08)),
-    ("clock", 2): ((0.34, 0.46), (0.4, 0.4), (0.04, 0.04)),
-    ("clock", 3): ((0.3, 0.36), (0.8, 0.8), (0.06, 0.06)),
-    ("couch", -1): ((1.45, 2.15), (0.74, 0.92), (0.8, 0.95)),
-    ("cup", 0): ((0.14, 0.18), (0.16, 0.2), (0.15, 0.15)),
-    ("cup", 1): ((0.15, 0.18), (0.11, 0.14), (0.15, 0.15)),
-    ("cup", 2): ((0.14, 0.16), (0.22, 0.27), (0.15, 0.15)),
-    ("cup", 3): ((0.13, 0.16), (0.18, 0.22), (0.15, 0.15)),
-    ("elephant", 0): ((2.0, 2.0), (1.7, 2.7), (0.9, 0.9)),
-    ("elephant", 1): ((1.2, 1.2), (0.9, 1.3), (0.6, 0.6)),
-    ("lamp", 0): ((0.3, 0.42), (0.46, 0.64), (0.3, 0.3)),
-    ("lamp", 1): ((0.4, 0.54), (1.35, 1.7), (0.4, 0.4)),
-    ("lamp", 2): ((0.38, 0.44), (0.42, 0.52), (0.3, 0.3)),
-    ("lamp", 3): ((0.36, 0.56), (0.6, 1.0), (0.4, 0.4)),
-    ("plant", -1): ((0.6, 0.85), (0.85, 1.4), (0.4, 0.4)),
-    ("plant", -2): ((0.28, 0.4), (0.38, 0.55), (0.25, 0.25)),
-    ("table", 0): ((1.0, 1.6), (0.68, 0.8), (0.65, 0.95)),
-    ("table", 1): ((0.85, 1.25), (0.66, 0.78), (0.9, 0.9)),
-    ("table", 2): ((0.8, 1.2), (0.4, 0.52), (0.5, 0.7)),
-    ("table", 3): ((1.1, 1.5), (0.7, 0.78), (0.6, 0.75)),
-    ("tv", 0): ((0.75, 1.2), (0.46, 0.7), (0.05, 0.05)),
-    ("tv", 1): ((0.8, 1.3), (0.5, 0.74), (0.05, 0.05)),
-    ("tv", 2): ((0.58, 0.72), (0.46, 0.54), (0.34, 0.34)),
-    ("picture", -1): ((0.45, 1.0), (0.4, 0.75), (0.05, 0.05)),
-    ("window", -1): ((0.8, 1.3), (0.8, 1.1), (0.05, 0.05)),
-    ("plate", -1): ((0.3, 0.5), (0.4, 0.4), (0.05, 0.05)),
-    ("vase", -1): ((0.16, 0.22), (0.18, 0.26), (0.2, 0.2)),
-    ("box", -1): ((0.24, 0.5), (0.16, 0.4), (0.24, 0.4)),
-    ("cabinet", -1): ((1.1, 1.7), (0.45, 0.75), (0.4, 0.5)),
-    ("shelf", -1): ((0.8, 1.3), (0.04, 0.05), (0.24, 0.28)),
-    ("rug", -1): ((1.4, 2.4), (0.0, 0.0), (1.0, 1.7)),
-    ("boulder", -1): ((0.8, 2.0), (0.5, 1.1), (0.6, 0.6)),
-    ("tree", -1): ((1.6, 3.0), (3.0, 4.5), (1.0, 1.0)),
-    ("fence", -1): ((8.0, 14.0), (0.8, 1.1), (0.1, 0.1)),
-}
 DESIGNS = {"ball": 5, "cat": 3, "chair": 4, "plant": 6}
 """How many designs the kinds have that stand on floors; the rest are chosen where they are made."""
 _SMALL = ("cup", "cup", "cup", "book", "book", "plant", "lamp", "clock", "vase", "ball", "box")
 
 
+@cache
+def _sizes() -> dict[str, list[tuple[float, float]]]:
+    """The limits of width, height and depth of every kind, or of its designs."""
+    rows = Path(__file__).with_name("sizes.txt").read_text(encoding="utf-8").splitlines()
+    sizes = {}
+    for name, *spans in (row.split() for row in rows if row[:1].isalpha()):
+        limits = [span.split("-") for span in spans]
+        sizes[name] = [(float(low_high[0]), float(low_high[-1])) for low_high in limits]
+    return sizes
+
+
 def make(kind: str, design: int, dice: Dice, *, small: bool = False) -> Item:
     """An item of ``kind`` and ``design`` with a size of its own, not yet placed."""
-    key = (kind, design) if (kind, design) in _SPANS else (kind, -2 if small else -1)
+    sizes = _sizes()
     own = dice.child()
-    w, h, d = (own.between(*limits) for limits in _SPANS[key])
-    return Item(kind if kind in NAMES else "", _DRAW[kind], own.child(120), span=(w, h, d), design=design)
+    limits = sizes.get(f"{kind}_{design}") or sizes[f"small_{kind}" if small else kind]
+    w, h, d = (own.between(*span) for span in limits)
+    return Item(kind if kind in NAMES else "", kind, own.child(120), span=(w, h, d), design=design)
 
 
 @dataclass
@@ -208,7 +168,7 @@ class Layout:
     def top(self, support: Item, count: int, kinds: tuple[str, ...] = _SMALL) -> None:
         """Put up to ``count`` small things on a support; far away they are a little larger, to stay recognisable."""
         w, h, d = support.span
-        level = support.y + (h if support.draw is not decor.shelf else 0.0)
+        level = support.y + (h if support.shape != "shelf" else 0.0)
         across, along = cos(support.yaw), sin(support.yaw)
         taken: list[tuple[float, float, float]] = []
         for _ in range(count):
@@ -269,10 +229,5 @@ def make_small(kind: str, dice: Dice) -> Item:
     }
     design = dice.pick(designs.get(kind, (0, 1, 2, 3, 4)))
     item = make(kind, design, dice, small=kind == "plant")
-    if kind == "ball":
-        item.size = 0.7
-    elif kind == "box":
-        item.size = 0.6
-    elif kind == "cat":
-        item.size = 0.85
+    item.size = {"ball": 0.7, "box": 0.6, "cat": 0.85}.get(kind, 1.0)
     return item

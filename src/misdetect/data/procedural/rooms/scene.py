@@ -16,6 +16,7 @@ from misdetect.data.procedural.draw.dice import Dice
 from misdetect.data.procedural.draw.finish import finish
 from misdetect.data.procedural.draw.items import Item
 from misdetect.data.procedural.rooms.backdrop import Room, choose_landscape, choose_room, draw_landscape, draw_room
+from misdetect.data.procedural.rooms.pen import draw_item
 from misdetect.data.procedural.rooms.themes import furnish
 from misdetect.nouns.picture import Pixels
 
@@ -117,7 +118,7 @@ def _paint(scene: Furnished, canvas: Canvas) -> tuple[list[Item], list[int]]:
         if item.kind:
             listed.append(item)
         canvas.start(len(listed) if item.kind else 0)
-        item.draw(stage, item)
+        draw_item(stage, item)
         if item.kind:
             fresh.append(int(np.count_nonzero(canvas.owned()[0])))
         for child in item.children:

@@ -5,7 +5,7 @@ the numbers most likely mean on some images. Nothing here asks anything.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,22 +78,26 @@ class Fit:
         return self.ap + self.place
 
 
+@dataclass(eq=False)
 class Evidence:
-    """Answers by way of asking and image; ``objects`` have labels among ``space``, the names they are judged by."""
+    """Answers by way of asking and image, of images of ``sizes`` (width, height); ``objects`` have labels among
+    ``space``, the names they are judged by, and ``to_space`` the place in it of each of the detector's ``names``."""
 
-    def __init__(
-        self,
-        sizes: Sequence[tuple[int, int]],
-        objects: Objects,
-        names: Sequence[str],
-        space: Sequence[str],
-        to_space: Ints,
-        changes: Mapping[str, Change],
-        answers: dict[str, dict[int, Answer]],
-    ) -> None:
-        self.sizes, self.objects, self.names, self.space = sizes, objects, tuple(names), tuple(space)
-        self.to_space, self.changes, self.answers = to_space, changes, answers
-        self.label_readings: dict[str, LabelReading] = label_readings(names, space)
+    sizes: Sequence[tuple[int, int]]
+    objects: Objects
+    names: Sequence[str]
+    space: Sequence[str]
+    to_space: Ints
+    changes: Mapping[str, Change]
+    answers: dict[str, dict[int, Answer]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.label_readings: dict[str, LabelReading] = label_readings(self.names, self.space)
+
+    def add(self, answers: Mapping[str, Mapping[int, Answer]]) -> None:
+        """Take in more ``answers``."""
+        for query, by_image in answers.items():
+            self.answers.setdefault(query, {}).update(by_image)
 
     def said(self, query: str, image: int) -> Answer | None:
         """The answer, or ``None`` where there is none."""
@@ -276,8 +280,8 @@ class Evidence:
         return float((~np.isin(real, truth[overlap >= 0.5])).mean()) if len(real) else 0.0
 
     def _votes(self, query: str, reading: Reading, images: Sequence[int]) -> Floats:
-        """For each label of the detector, as it is given, which class the object in its place has: ``[C, C]``, the sum
-        of scores' ranks is not needed, each object has one vote, that of the best-scored box on it."""
+        """For each label of the detector, as it is given, which class the objects in its place have: ``[C, C]``. Each
+        object has one vote, that of the best-scored box on it."""
         names = len(self.names)
         votes = np.zeros((names, names))
         back = np.full(len(self.space), -1, np.int64)
