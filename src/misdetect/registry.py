@@ -38,7 +38,7 @@ class Registered:
             raise BadPlugin(f"the {self} is claimed by two packages, {both}; uninstall one of them.")
         try:
             found = self.claims[0].load()
-        except Exception as error:  # whatever a stranger's package may raise when it is imported
+        except (Exception, SystemExit) as error:  # whatever a stranger's package may raise when it is imported
             if self.own:
                 raise
             why = f"{type(error).__name__}: {str(error).rstrip('.')}"

@@ -25,7 +25,7 @@ from misdetect.said.errors import BadSpec
 from misdetect.said.gates import check
 from misdetect.said.printable import printable
 from misdetect.studies.contract import Claim, Kind
-from misdetect.studies.kinds import kind_of, kinds
+from misdetect.studies.kinds import having, kind_of
 
 Out: TypeAlias = Path | str | None
 _SHOWN = 5
@@ -100,7 +100,7 @@ def _asserted(
 
 def _claim(name: str, data: Dataset, by: str | None) -> tuple[Kind, Claim]:
     """The study that holds ``name`` of a detector, and how."""
-    found = [(kind, each) for kind in kinds() if (each := (kind.claims or {}).get(name)) is not None]
+    found = [(kind, claims[name]) for kind, claims in having("claims") if name in claims]
     if by is not None and by not in (names := [kind.name for kind, _ in found]):
         raise BadSpec(f"by should be {' or '.join(names)}. Got {by!r}.")
     fitting = [(kind, each) for kind, each in found if (each.fits(data) if by is None else kind.name == by)]

@@ -18,7 +18,7 @@ from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import data_of, read_document
-from misdetect.studies.kinds import kind_of
+from misdetect.studies.kinds import kind_of, words
 
 
 class Home:
@@ -75,6 +75,7 @@ class Home:
             "images": images,
             "scenes": {},
             "reported": self._shelf.reported(self._shelf.runs[0]),
+            "words": words(),
             "charts": {name: chart for charts in named for name, chart in charts.items()},
             "version": version,
             "write": write,

@@ -80,7 +80,7 @@ class Shelf:
         for path in paths:
             try:
                 run = Run.open(path)
-                kind_of(run.study)
+                kind_of(run.study).check()
                 run.done()
                 found.setdefault(path.resolve(), run)
             except MisdetectError as error:

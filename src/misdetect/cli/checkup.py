@@ -10,6 +10,7 @@ from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, subject
 from misdetect.cli.shell import Document, remarks, watching
 from misdetect.drawing.terminal import plain_table
+from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import DATA, DETECTOR
 from misdetect.studies.kinds import kind_of
 from misdetect.suites.checkup import CheckupSettings
@@ -40,11 +41,18 @@ def show(console: Console, document: Document) -> None:
         console.print(Text(f"   {each['advice']}", style="dim"))
     table = plain_table("Study by study", "study", "what was found", wrapped=("what was found",))
     for name, found in document["studies"].items():
-        table.add_row(name, Text((kind_of(name).sentences(found) or ["–"])[0]))
+        table.add_row(name, Text(_first(name, found)))
     for each in document["skipped"]:
         table.add_row(each["study"], Text(f"not run: {each['why']}"))
     console.print(table)
     console.print(Text(f"\nReport: {document['report']}"))
+
+
+def _first(study: str, document: Document) -> str:
+    try:
+        return (kind_of(study).sentences(dict(document)) or ["–"])[0]
+    except MisdetectError as error:  # the package that it is of is gone, or broken
+        return str(error)
 
 
 checkup = signed(

@@ -52,7 +52,10 @@ def _saying(name: str, broken: BadPlugin) -> Callable[..., int]:
     def say(*words: str) -> int:
         raise broken
 
-    return signed(say, name, str(broken), [inspect.Parameter("words", inspect.Parameter.VAR_POSITIONAL)])
+    anything = Annotated[str, Parameter(allow_leading_hyphen=True)]
+    return signed(
+        say, name, str(broken), [inspect.Parameter("words", inspect.Parameter.VAR_POSITIONAL, annotation=anything)]
+    )
 
 
 def verb(kind: Kind) -> Callable[..., int]:

@@ -5,6 +5,7 @@ sentence.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from misdetect.kept.mirror import address_of
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData, MisdetectError
 from misdetect.studies.contract import Document
-from misdetect.studies.kinds import in_checkup, names
+from misdetect.studies.kinds import in_checkup
 
 CHECKUP, PLAN, REPORT = "checkup.json", "plan.json", "report.html"
 FORMAT = 1
@@ -86,8 +87,8 @@ def read_checkup(folder: Path) -> Document:
 def _sound(found: Document) -> bool:
     """Whether it is the document of a checkup; a study's name is also that of a folder."""
     parts = {"detector": dict, "data": dict, "findings": list, "studies": dict, "skipped": list, "settings": dict}
-    return all(isinstance(found.get(name), kind) for name, kind in parts.items()) and found["studies"].keys() <= set(
-        names()
+    return all(isinstance(found.get(name), kind) for name, kind in parts.items()) and all(
+        re.fullmatch(r"\w[\w-]*", name) for name in found["studies"]
     )
 
 

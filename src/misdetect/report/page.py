@@ -28,7 +28,7 @@ from misdetect.report.scenes import detections, draw_scenes, image_records, stag
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import Document
-from misdetect.studies.kinds import kind_of, reported_by
+from misdetect.studies.kinds import kind_of, reported_by, words
 
 LARGEST = 24_000_000
 """Bytes of a page. Rows come first, then figures and boxes; pictures take what is left."""
@@ -135,7 +135,7 @@ def _meta(
     runs: Mapping[str, Shown], rows: Sequence[Row], data: Mapping[str, Dataset], album: Album, mapped: Sequence[str]
 ) -> dict[str, Any]:
     """Images and scenes, with their pictures in ``album``; the photos of those that are ``mapped`` first."""
-    meta: dict[str, Any] = {"images": {}, "scenes": {}, "reported": _reported(runs)}
+    meta: dict[str, Any] = {"images": {}, "scenes": {}, "reported": _reported(runs), "words": words()}
     if data:
         directories = {study: run.directory for study, run in runs.items()}
         largest = max(data.values(), key=len)

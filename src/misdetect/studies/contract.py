@@ -87,11 +87,12 @@ class Evidence:
     columns of the ledger are ``scene``, the key of the picture that shows a row, ``by(run)``, what did it (an attack,
     the class of an object that was put in), ``among(run)``, which rows of that condition count where not all do,
     ``first(run)``, which of these stand for all where several tell of the same, and ``shown``, which are looked at one
-    by one. ``stage(run, data)`` makes the edited pictures again. ``boxes`` is a SELECT over ``rows`` (``t``) of the
-    objects and detections of images as they are (``kind, image, id, label, x0, y0, x1, y1, tide, score``), and
-    ``knows`` how well: the largest is asked. ``reports``: its setting ``score`` says from which score on a detection is
-    reported; ``faint``: detections below that are no failures. ``asks``: whether its cases can be asked again.
-    ``rows``: whether it has such rows at all, and not only boxes."""
+    by one. ``titled`` stands over an edited picture (``control``: over that of a control) and ``told`` beside a row,
+    with ``{by}`` for what did it. ``stage(run, data)`` makes the edited pictures again. ``boxes`` is a SELECT over
+    ``rows`` (``t``) of the objects and detections of images as they are (``kind, image, id, label, x0, y0, x1, y1,
+    tide, score``), and ``knows`` how well: the largest is asked. ``reports``: its setting ``score`` says from which
+    score on a detection is reported; ``faint``: detections below that are no failures. ``asks``: whether its cases can
+    be asked again. ``rows``: whether it has such rows at all, and not only boxes."""
 
     condition: str = "clean"
     rank: int = 100
@@ -100,6 +101,9 @@ class Evidence:
     among: Callable[[Run], str] | None = None
     first: Callable[[Run], str] | None = None
     shown: str = "true"
+    titled: str = "{by}"
+    control: str = "with the null control"
+    told: str = "{by}"
     stage: Callable[[Run, Dataset], Stage] | None = None
     boxes: str | None = None
     knows: int = 0
@@ -374,13 +378,22 @@ class Kind:
         where = self._parts.get(name, known_parts()[name].place)
         if not isinstance(where, str):
             return where is not None
-        return find_spec(f"{self.room}.{where.partition(':')[0]}") is not None
+        try:
+            return find_spec(f"{self.room}.{where.partition(':')[0]}") is not None
+        except ModuleNotFoundError:  # its room is not there
+            return False
 
     def part(self, name: str) -> Any:
         """The part ``name``, imported if need be; ``None`` where it has none."""
         if name not in self._parts or isinstance(self._parts[name], str):
             self._parts[name] = self._imported(name)
         return self._parts[name]
+
+    def check(self) -> None:
+        """Import every part, where it is another package's: a ``BadPlugin`` now, and not once all has been asked."""
+        if self.registered is not None and not self.registered.own:
+            for name in known_parts():
+                self.part(name)
 
     def _imported(self, name: str) -> Any:
         said = name in self._parts
@@ -391,10 +404,11 @@ class Kind:
         try:
             found = import_module(f"{self.room}.{module}")
             return getattr(found, attribute) if said else getattr(found, attribute, None)
-        except (ImportError, AttributeError) as error:
+        except (Exception, SystemExit) as error:  # whatever a stranger's file may raise when it is imported
             if self.registered is None or self.registered.own:
                 raise
-            raise self.registered.broken(f"its part {name!r} ({where}) cannot be had, {error}") from error
+            why = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            raise self.registered.broken(f"its part {name!r} ({where}) cannot be had, {why}") from error
 
     def __repr__(self) -> str:
         return f"Kind({self.name!r})"

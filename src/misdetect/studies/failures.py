@@ -19,7 +19,7 @@ Failure = dict[str, Any]
 """A row of the ledger, with ``times``: how often it happened, and ``scene``: the picture that shows it."""
 _DISTINCT = """
     SELECT *, {scene} AS scene, count(*) OVER same AS times FROM ledger
-    WHERE NOT control AND condition = '{condition}' AND outcome IN ('missed', 'renamed', 'moved', 'extra')
+    WHERE control IS NOT TRUE AND condition = '{condition}' AND outcome IN ('missed', 'renamed', 'moved', 'extra')
     AND x0 IS NOT NULL AND flicker IS NOT TRUE AND attributable IS NOT FALSE
     AND (harm = 'harmful' OR (harm = 'unknown' AND attributable)) AND {first}
     WINDOW same AS (

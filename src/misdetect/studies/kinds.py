@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
+from typing import Any
 
 from misdetect.registry import STUDIES, registered
 from misdetect.said.errors import BadData, BadPlugin
@@ -22,9 +23,9 @@ def kind_of(study: str) -> Kind:
     if found is None:
         raise BadData(f"this misdetect has no study {study!r}; it has {', '.join(sorted(names()))}.")
     kind = found.load(Kind)
+    if kind.name != study:
+        raise found.broken(f"it calls itself {kind.name!r}")
     if kind.registered is None:
-        if kind.name != study:
-            raise found.broken(f"it calls itself {kind.name!r}")
         if kind.missing:
             raise found.broken(f"it has no {' and no '.join(kind.missing)}")
         kind.registered = found
@@ -40,6 +41,17 @@ def kinds() -> Iterator[Kind]:
             continue
 
 
+def having(part: str) -> Iterator[tuple[Kind, Any]]:
+    """The kinds that have ``part``, each with it; a package whose part is broken is left out, as in ``kinds``."""
+    for kind in kinds():
+        try:
+            found = kind.part(part)
+        except BadPlugin:
+            continue
+        if found is not None:
+            yield kind, found
+
+
 def place_of(study: str) -> float:
     """Where a study stands among others: as a checkup runs them, but those of images as they are before those of edited
     ones, in the order in which their word counts."""
@@ -52,8 +64,7 @@ def place_of(study: str) -> float:
 
 def in_checkup() -> list[Kind]:
     """The kinds that a checkup runs, in its order."""
-    found = [(each.order, kind) for kind in kinds() if (each := kind.checkup) is not None]
-    return [kind for _, kind in sorted(found, key=lambda pair: pair[0])]
+    return [kind for kind, _ in sorted(having("checkup"), key=lambda pair: pair[1].order)]
 
 
 def known_by(studies: Collection[str]) -> str | None:
@@ -71,5 +82,11 @@ def reported_by(studies: Mapping[str, float | None]) -> float:
 def looked_at() -> dict[str, Evidence]:
     """The studies with rows that people look at one by one, in the order in which they are shown: those of images as
     they are first."""
-    found = {kind.name: each for kind in kinds() if (each := kind.evidence) is not None and each.rows}
+    found = {kind.name: each for kind, each in having("evidence") if each.rows}
     return dict(sorted(found.items(), key=lambda item: (item[1].edited, item[1].rank)))
+
+
+def words() -> dict[str, dict[str, str]]:
+    """By study, what stands over a picture that it edited, and beside a row of it."""
+    edited = {name: each for name, each in looked_at().items() if each.edited}
+    return {name: {"titled": e.titled, "control": e.control, "told": e.told} for name, e in edited.items()}

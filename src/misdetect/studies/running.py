@@ -116,6 +116,8 @@ def run_kind(
     asking = replace(asking, budget=joint_budget(asking.budget, detector, budget_file(out)))
     opened = Opened(data, settings.limit, getattr(settings, "truth", None))
     study = kind.prepare(detector, opened, settled, asking)  # it may travel to workers
+    if study.name != kind.name and kind.registered is not None:
+        raise kind.registered.broken(f"what it prepares is a run of {study.name!r}")
     make = partial(_worker_detector, kind.name, own, tuple(detector.names), settled)
     outcome = run_study(
         study,

@@ -50,7 +50,8 @@ def number_cell(entry: Any) -> str:
         return UNKNOWN
     value, ends = entry["value"], entry["interval"]
     text = str(value) if isinstance(value, int) else f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
-    return f"{text} {between(ends)}".rstrip()
+    digits = 0 if ends is None or ends[1] - ends[0] >= 2 else 2  # or that of a share would be told as "0..1"
+    return f"{text} {between(ends, digits)}".rstrip()
 
 
 def numbers_table(document: Document, names: list[str]) -> Table:

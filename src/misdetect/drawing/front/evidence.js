@@ -34,7 +34,7 @@ export class Evidence extends HTMLElement {
   async open(row, score) {
     this.row = row;
     this.name.textContent = titleOf(row);
-    const views = viewsOf(row, this.source, score);
+    const views = viewsOf(row, this.source, score, this.meta.words);
     const inside = insideOf(row);
     const pictures = await Promise.all(views.map(async (view) => el("figure", { class: "view" },
       await drawView(view, this.source, [0, 0, view.image.width, view.image.height], view === views[views.length - 1] ? inside : []),
@@ -82,7 +82,7 @@ export class Evidence extends HTMLElement {
     }
     if (!best.size) return "";
     const shown = await Promise.all([row, ...best.values()].map(async (each) => {
-      const view = viewsOf(each, this.source, score).at(-1);
+      const view = viewsOf(each, this.source, score, this.meta.words).at(-1);
       return el("figure", { class: "view" },
         view ? await drawView(view, this.source, [0, 0, view.image.width, view.image.height]) : el("span", { class: "view none" }, "no photo"),
         el("figcaption", {}, el("span", { class: `badge ${each.outcome}` }, each.outcome), ` ${each.detector}`,

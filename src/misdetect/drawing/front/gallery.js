@@ -216,14 +216,14 @@ export class Gallery extends HTMLElement {
 
   /** `shape`: width by height of the pictures together, where that is given. */
   async #card(row, shape = null) {
-    const views = viewsOf(row, this.source, this.score);
+    const views = viewsOf(row, this.source, this.score, this.meta.words);
     const part = views.length ? windowOf(views[views.length - 1], row, shape && shape / views.length) : null;
     const pictures = await Promise.all(views.map(async (view) => el("span", { class: "view" }, await drawView(view, this.source, part), view.title ? el("span", { class: "view-title" }, view.title) : null)));
     const card = el("button", { type: "button", class: pictures.length > 1 ? "card edited" : "card", "data-index": row.index, onclick: () => this.evidence.open(row, this.score) },
       el("span", { class: pictures.length > 1 ? "views two" : "views" }, pictures.length ? pictures : el("span", { class: "view none" }, "no photo")),
       el("span", { class: "caption" }, el("span", { class: `badge ${row.outcome}` }, row.outcome), " ", el("b", {}, row.label ?? ""), row.outcome === "renamed" ? ` → ${row.became}` : "",
         (row.tags ?? []).map((tag) => el("span", { class: "tag" }, tag)), row.note ? el("span", { class: "tag note", title: row.note }, "✎") : null),
-      el("span", { class: "detail" }, detailOf(row, this.meta.several)));
+      el("span", { class: "detail" }, detailOf(row, this.meta)));
     return card;
   }
 
@@ -235,12 +235,12 @@ export class Gallery extends HTMLElement {
   }
 }
 
-function detailOf(row, several) {
+function detailOf(row, { several, words }) {
   const parts = [row.study];
   if (row.others) parts.push(`others ${row.others}`);
   if (row.mechanism) parts.push(row.mechanism);
   else if (row.tide) parts.push(row.tide);
-  if (row.by) parts.push(row.study === "attack" ? `attack ${row.by}` : `${row.by} put in`);
+  if (row.by) parts.push(words[row.study].told.replace("{by}", row.by));
   if (row.score_before !== null && row.score !== null) parts.push(`${row.score_before.toFixed(2)} → ${row.score.toFixed(2)}`);
   else if (row.score !== null) parts.push(`score ${row.score.toFixed(2)}`);
   if (row.control) parts.push("null control");

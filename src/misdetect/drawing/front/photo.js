@@ -2,15 +2,15 @@
 import { el, svg } from "./dom.js";
 
 const LABELS = { kept: "kept", moved: "moved", lost: "lost", new: "new", own: "the inserted object's own" };
-const EDITED = ["scan", "fuzz", "attack"];
 
 /** Whether a row is about an edited picture, which has a before and an after. */
 export function isEdited(row) {
-  return EDITED.includes(row.study);
+  return row.condition !== "clean";
 }
 
-/** What is to be drawn of `row`: one view, or two of an edited picture. `score`: from which on detections are drawn. */
-export function viewsOf(row, source, score) {
+/** What is to be drawn of `row`: one view, or two of an edited picture, over which stand the `words` of its study.
+ *  `score`: from which on detections are drawn. */
+export function viewsOf(row, source, score, words) {
   const { image, scene } = source.record(row);
   if (!image) return [];
   const own = [row.x0, row.y0, row.x1, row.y1];
@@ -27,7 +27,7 @@ export function viewsOf(row, source, score) {
   const inserted = scene?.inserted ?? null;
   return [
     { title: "before", image, patch: null, inserted: null, boxes: before, focus: gone },
-    { title: row.study === "attack" ? `attacked: ${row.by}` : row.control ? "with the null control" : `with ${row.by ?? "the object"}`,
+    { title: words[row.study][row.control ? "control" : "titled"].replace("{by}", row.by ?? "the object"),
       image, patch: scene?.patch ?? null, inserted, boxes: after, focus },
   ];
 }

@@ -54,5 +54,7 @@ EVIDENCE = Evidence(
     scene="'fuzz/' || \"case\"",
     by=lambda run: "json_extract_string(evidence, '$.inserted')",
     shown="NOT control",  # patches are not drawn
+    titled="with {by}",
+    told="{by} put in",
     stage=FuzzStage,
 )

@@ -80,5 +80,7 @@ EVIDENCE = Evidence(
     rank=50,
     scene=f"'scan/' || {_PAIR} || '/' || {_X} || ',' || {_Y} || CASE WHEN control THEN '/null' ELSE '' END",
     by=_transplanted,
+    titled="with {by}",
+    told="{by} put in",
     stage=ScanStage,
 )

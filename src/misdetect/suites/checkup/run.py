@@ -74,6 +74,7 @@ class _Patient:
             self.skip(kind.name, "the budget was spent before; a larger one goes on.")
             return
         try:
+            kind.check()
             if subject is not None:
                 run = study(kind.name)(subject, subject.data, out=out, **settings)
             else:

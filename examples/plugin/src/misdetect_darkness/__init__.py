@@ -1,0 +1,1 @@
+"""A plugin for misdetect: a study of darkness, a detector of bright spots, and boxes in a CSV file."""
