@@ -17,8 +17,8 @@ README = PAGES[0].read_text(encoding="utf-8")
 
 MODES = [  # what a benchmark does only when it is asked to
     "adaptive --chart FOLDER/chart.png",
-    "doctor --onnx --only percent",
-    "doctor --alarms 1 --only zoo:yolox",
+    "doctor --onnx --only threshold",
+    "doctor --alarms 1 --only zoo:ssd",
     "explain --confusion",
     "robust_zoo --runs FOLDER",
     "scale --before",
