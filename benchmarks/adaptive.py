@@ -8,30 +8,28 @@ half-widths (points; the largest should not exceed the precision), and the share
 detector is asked during the replay.
 """
 
-import argparse
 import json
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from _measuring import PHOTOS, YOLOX_NANO, Parser, need_fixtures
 
 import misdetect as md
 from misdetect.data.opened import Opened
-from misdetect.drawing.figures import save_png
+from misdetect.drawing import charts
 from misdetect.engine.requests import Finished
 from misdetect.engine.store import Run
 from misdetect.nouns.boxes import boxes_of
 from misdetect.nouns.detections import Detections
 from misdetect.studies.documents import data_of
-from misdetect.studies.explain.regions import curve
 from misdetect.studies.scan.adaptive import AdaptiveScan, uncertainty
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.scan.table import ROWS, table_one
 
-FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
-PRECISIONS = (5, 4, 3, 2.5, 2, 1.5, 1)
+PRECISIONS = [5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0]
 
 
 class Replayed(AdaptiveScan):
@@ -61,11 +59,10 @@ class Replayed(AdaptiveScan):
                 yield Finished(case, stop.value)
 
 
-def full_scan(folder: str) -> Run:
-    """29 pairs at a step of 40 pixels, without the null control."""
-    data, model = f"coco:{FIXTURES / 'coco66' / 'instances.json'}", FIXTURES / "models" / "yolox_nano.onnx"
-    detector = f"onnx:{model},decoder=yolox,names=coco"
-    return md.scan(detector, data, step=40, null=False, cache=False, out=Path(folder) / "full").directory
+def full_scan(folder: str, pairs: int) -> Run:
+    """So many pairs at a step of 40 pixels, without the null control."""
+    out = Path(folder) / "full"
+    return md.scan(YOLOX_NANO, PHOTOS, pairs=pairs, step=40, null=False, cache=False, out=out).directory
 
 
 def replayed(study: Replayed, identity, folder: str) -> Run:
@@ -77,7 +74,7 @@ def replayed(study: Replayed, identity, folder: str) -> Run:
     return replay
 
 
-def trade_off(full: Run, seeds: int) -> list[dict[str, object]]:
+def trade_off(full: Run, seeds: int, precisions: list[float]) -> list[dict[str, object]]:
     identity, names = full.about["identity"], full.about["identity"]["detector"]["names"]
     rows = full.query("SELECT * FROM rows WHERE condition = 'object' ORDER BY case_index, row").to_pylist()
     rows_of = {(row["pair"], row["x"], row["y"]): row for row in rows}
@@ -86,12 +83,10 @@ def trade_off(full: Run, seeds: int) -> list[dict[str, object]]:
     transplants = [Transplant.of(each) for each in full.settings["transplants"]]
     opened: dict = {}
     results = []
-    for precision in PRECISIONS:
+    for precision in precisions:
         errors, widths, shares = [], [], []
         for seed in range(seeds):
-            how = ScanSettings(
-                step=full.settings["step"], seed=seed, null=False, adaptive=True, precision=float(precision)
-            )
+            how = ScanSettings(step=full.settings["step"], seed=seed, null=False, adaptive=True, precision=precision)
             study = Replayed(Opened(data), transplants, names, how)
             study.rows_of, study.opened_pairs, study.clean = rows_of, opened, clean
             with tempfile.TemporaryDirectory() as folder:
@@ -125,33 +120,34 @@ def _summary(error, width, shares) -> dict[str, float]:
 def chart(points: list[dict[str, object]]):
     """The trade-off as a picture."""
     shares = [100 * point["share_asked"] for point in points]
-    lines = [
-        (name, shares, [point[key] for point in points])
+    curves = {
+        name: (shares, [point[key] for point in points])
         for name, key in (
             ("stated half-width, largest", "largest_half_width"),
             ("stated half-width, mean", "mean_half_width"),
             ("largest error", "largest_error"),
             ("rms error", "rms_error"),
         )
-    ]
+    }
     title = "Adaptive scan: points of error against questions asked"
-    return curve(lines, title=title, across="positions asked, percent of the full scan")
+    return charts.lines(curves, title, "positions asked, percent of the full scan", "points")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--replay", help="Run directory of a full scan.")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, short=1)
+    parser.add_argument("--pairs", type=int, default=29, short=8, help="of the full scan")
+    parser.add_argument("--precisions", type=float, nargs="+", default=PRECISIONS, short=[5.0])
     parser.add_argument("--chart", type=Path, help="Draw the trade-off into this PNG.")
     arguments = parser.parse_args()
-    if not arguments.replay and not FIXTURES.exists():
-        print("skipped: the photos and the model of this benchmark are not here.", file=sys.stderr)
-        return
+    if not arguments.replay:
+        need_fixtures()
     with tempfile.TemporaryDirectory() as folder:
-        full = Run.open(arguments.replay) if arguments.replay else full_scan(folder)
-        points = trade_off(full, arguments.seeds)
+        full = Run.open(arguments.replay) if arguments.replay else full_scan(folder, arguments.pairs)
+        points = trade_off(full, arguments.seeds, arguments.precisions)
     if arguments.chart:
-        save_png(arguments.chart, chart(points))
+        charts.save(arguments.chart, chart(points))
     print(json.dumps(points, indent=2))
 
 

@@ -10,11 +10,9 @@ ready tensors. Real sizes: SSD at 300 px, Faster R-CNN at 320; and the zoo.
 ART takes part where it is installed (``adversarial-robustness-toolbox``, a development dependency).
 """
 
-import argparse
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from _measuring import Parser, cpu_seconds
 
 import misdetect as md
 from misdetect.detectors.torch_detector import TorchDetector, in_mode
@@ -88,11 +87,8 @@ def alternately(one: Callable[[], object], other: Callable[[], object], rounds: 
     one(), other()
     ratios = []
     for _ in range(rounds):
-        start = time.process_time()
-        one()
-        middle = time.process_time()
-        other()
-        ratios.append((time.process_time() - middle) / (middle - start))
+        ours, theirs = cpu_seconds(one), cpu_seconds(other)
+        ratios.append(theirs / ours)
     return round(statistics.median(ratios), 3)
 
 
@@ -181,11 +177,11 @@ def workers(images: int, steps: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(__doc__)
     parser.add_argument("--only", help="one of the detectors, art or workers")
-    parser.add_argument("--images", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=16, short=1)
+    parser.add_argument("--steps", type=int, default=10, short=2)
+    parser.add_argument("--rounds", type=int, default=3, short=1)
     given = parser.parse_args()
     torch.set_num_threads(1)
     document: dict[str, Any] = {}

@@ -12,47 +12,32 @@
                                  [--only speed overhead idle]
 """
 
-import argparse
 import json
 import multiprocessing
 import os
 import statistics
 import sys
-import tempfile
 import time
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 HERE = Path(__file__).parent
+RAY = find_spec("ray") is not None
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "engine")]
 
-from engine import FIXTURES, EmptyStudy, Nothing, PasteStudy  # noqa: E402
+from _measuring import PHOTOS, YOLOX_NANO, Parser, need_fixtures  # noqa: E402
+from engine import EmptyStudy, Nothing, PasteStudy, worker_seconds  # noqa: E402
 from simulated import Simulated  # noqa: E402
 
 import misdetect as md  # noqa: E402
 from misdetect import engine  # noqa: E402
 from misdetect.detectors import load_detector  # noqa: E402
-from misdetect.engine import run_study  # noqa: E402
-from misdetect.engine.backend import Asking, Cluster  # noqa: E402
+from misdetect.engine.backend import Cluster  # noqa: E402
 
-
-def per_case(study, make, workers: int, cluster: Cluster | None) -> float:
-    """Seconds per case, without the first third: starting workers is not what is compared."""
-    stamps: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
-        run_study(
-            study,
-            make(),
-            Path(folder) / "run",
-            asking=Asking(cached=False),
-            make_detector=make,
-            workers=workers,
-            cluster=cluster,
-            progress=lambda done, total, counts: stamps.append(time.perf_counter()),
-        )
-    start = len(stamps) // 3
-    return (stamps[-1] - stamps[start]) / (len(stamps) - 1 - start)
+per_case = partial(worker_seconds, start=1 / 3)
+"""Seconds per case, without the first third: Ray's workers take longer to start."""
 
 
 def bare(study, make, processes: int) -> float:
@@ -82,10 +67,9 @@ def _detect(study, make, together, took) -> None:
 
 def speeds(cases: int, rounds: int) -> dict[str, float]:
     """How much faster two are than one: Ray's workers, local ones, and bare detectors."""
-    spec = f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco,score=0.3,nms=0.6"
-    study, make = PasteStudy(f"coco:{FIXTURES}/coco66/instances.json", cases), partial(load_detector, spec)
-    kinds = {
-        "speed_two": lambda count: per_case(study, make, count, Cluster("local")),
+    study, make = PasteStudy(PHOTOS, cases), partial(load_detector, f"{YOLOX_NANO},score=0.3,nms=0.6")
+    kinds = {"speed_two": lambda count: per_case(study, make, count, Cluster("local"))} if RAY else {}
+    kinds |= {
         "speed_two_local": lambda count: per_case(study, make, count, None),
         "speed_two_bare": lambda count: bare(study, make, count),
     }
@@ -115,17 +99,20 @@ def idle(detector: str, queries: int, workers: int = 8) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--queries", type=int, nargs="*", default=[1000, 3000])
+    parser = Parser(__doc__)
+    parser.add_argument("--cases", type=int, default=300, short=12)
+    parser.add_argument("--rounds", type=int, default=3, short=1)
+    parser.add_argument("--queries", type=int, nargs="*", default=[1000, 3000], short=[60])
     parser.add_argument("--detector", default="glassbox:vanish-near,data=rooms:val", help="that is asked in them")
     parser.add_argument("--only", nargs="*", default=["speed", "overhead", "idle"])
     options = parser.parse_args()
     found: dict[str, float] = {"load": os.getloadavg()[0]}
+    if not RAY:
+        print("Ray is not installed: only local workers are measured.", file=sys.stderr)
     if "speed" in options.only:
+        need_fixtures()
         found |= speeds(options.cases, options.rounds)
-    if "overhead" in options.only:
+    if "overhead" in options.only and RAY:
         empty = EmptyStudy("rooms:val,count=1", 50 * options.cases)
         found["overhead_ms"] = 1000 * (
             per_case(empty, Nothing, 2, Cluster("local")) - per_case(empty, Nothing, 2, None)

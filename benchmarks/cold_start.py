@@ -7,11 +7,12 @@ images detected on (drawing the images is left out). The median of the rounds, i
 promise to who waits for it, so measure on an idle machine. ``over_torch``, the ratio to importing torch, carries over.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
+
+from _measuring import Parser
 
 from misdetect.detectors.zoo.shipped import ZOO, manifest
 
@@ -32,9 +33,11 @@ print(imported - start, loaded - imported + time.perf_counter() - drawn)
 
 def main() -> None:
     """Measure and print one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--names", nargs="+", default=[n for n in ZOO if n in manifest()], choices=list(ZOO))
+    parser = Parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=3, short=1)
+    parser.add_argument(
+        "--names", nargs="+", default=[n for n in ZOO if n in manifest()], choices=list(ZOO), short=["yolox"]
+    )
     args = parser.parse_args()
     seconds, ratios = {name: [] for name in args.names}, {name: [] for name in args.names}
     for _ in range(args.rounds):

@@ -5,7 +5,6 @@ tests have as oracle, is given the images one by one, and only a part of them; b
 time. Prints one JSON document.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _measuring import Parser
 
 from misdetect.metrics.columns import DetectionColumns, ImageRow, TruthColumns
 from misdetect.metrics.confusion import POLICIES, assign, confusion
@@ -74,9 +74,9 @@ def seconds(function: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=5000)
-    parser.add_argument("--reference-images", type=int, default=300)
+    parser = Parser(__doc__)
+    parser.add_argument("--images", type=int, default=5000, short=100)
+    parser.add_argument("--reference-images", type=int, default=300, short=10)
     given = parser.parse_args()
     assign(*synthetic(2)[:2], "optimal")  # imports the solver
     truth, found, background = synthetic(given.reference_images)

@@ -1,21 +1,21 @@
 """Share of decoding (with suppression) in the time of an ONNX detector, and what it adds to ONNX Runtime itself.
 
-    python benchmarks/decode.py onnx:yolox_nano.onnx,decoder=yolox,names=coco IMAGE_FOLDER [--repeats 3]
+    python benchmarks/decode.py [SPEC IMAGE_FOLDER] [--repeats 3]
 
-Images are already in memory: reading files would only make the shares smaller. ``of_runtime`` is the time of ONNX
-Runtime on arrays that are ready, called directly, over that of the adapter (its call of ONNX Runtime and decoding) on
-the same arrays, image by image in one run; ``end_to_end`` has preprocessing in it too. Times are
-those of the CPU, so that other processes do not count (leave threads=1). Prints one JSON document; ratios carry over
-between machines, milliseconds do not.
+By default YOLOX-nano on 66 photos of COCO. Images are already in memory: reading files would only make the shares
+smaller. ``of_runtime`` is the time of ONNX Runtime on arrays that are ready, called directly, over that of the adapter
+(its call of ONNX Runtime and decoding) on the same arrays, image by image in one run; ``end_to_end`` has preprocessing
+in it too. Times are those of the CPU, so that other processes do not count (leave threads=1). Prints one JSON document;
+ratios carry over between machines, milliseconds do not.
 """
 
-import argparse
 import json
 import os
 from pathlib import Path
 from time import process_time
 
 import cv2
+from _measuring import FIXTURES, YOLOX_NANO, Parser, need_fixtures
 
 from misdetect.detectors import load_detector
 from misdetect.detectors.onnx.detector import OnnxDetector
@@ -53,13 +53,16 @@ def measure(detector: OnnxDetector, images: list) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("spec")
-    parser.add_argument("images", type=Path)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = Parser(__doc__)
+    parser.add_argument("spec", nargs="?", default=YOLOX_NANO)
+    parser.add_argument("images", type=Path, nargs="?", default=FIXTURES / "coco66" / "images")
+    parser.add_argument("--repeats", type=int, default=3, short=1)
+    parser.add_argument("--limit", type=int, short=2, help="of the images")
     arguments = parser.parse_args()
+    if arguments.spec == YOLOX_NANO:
+        need_fixtures()
     files = sorted(file for file in arguments.images.iterdir() if file.suffix.lower() in (".jpg", ".jpeg", ".png"))
-    images = [cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB) for file in files]
+    images = [cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB) for file in files[: arguments.limit]]
     if not images:
         parser.error(f"{arguments.images} holds no .jpg or .png images")
     detector = load_detector(arguments.spec)

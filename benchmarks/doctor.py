@@ -6,12 +6,12 @@ By default the mistakes wrapped around ``zoo:yolox``; ``--onnx`` those of the re
 none).
 """
 
-import argparse
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from _measuring import Parser, need_fixtures
 
 import misdetect as md
 
@@ -73,17 +73,22 @@ def alarms(subsets, images, only):
     print(f"{total} false alarms")
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=48)
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--images", type=int, default=48, short=12)
     parser.add_argument("--onnx", action="store_true")
     parser.add_argument("--alarms", type=int, default=0)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", short="scores in percent")
     given = parser.parse_args()
     if given.alarms:
         alarms(given.alarms, given.images, given.only)
     elif given.onnx:
+        need_fixtures()
         cases = [(name, spec, COCO66, kind, "") for name, (spec, kind) in ONNX.items() if given.only in name]
         table(cases, given.images)
     else:
         table([case for case in planted() if given.only in case[0]], given.images)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """What the engine costs: ratios against calling the detector directly, measured in one run.
 
-    python benchmarks/engine.py [--model yolox_nano.onnx] [--photos instances.json]
+    python benchmarks/engine.py [--model SPEC] [--photos SPEC] [--cases 200] [--rounds 5]
 
 ``engine_vs_direct``: throughput of a trivial study (pastes on photos, one question each, rows stored) over calling the
 same detector on the same images, already rendered, with the same batch size and threads. ``two_workers_vs_one``: the
@@ -8,7 +8,6 @@ same study on two processes. ``requests_per_second``: with a detector that does 
 memory of that with 50,000 cases over 1,000. Rounds alternate and the median is taken, because machines are noisy.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from _measuring import PHOTOS, YOLOX_NANO, Parser, memory_kb, need_fixtures
 
 from misdetect.compose.paste import Paste
 from misdetect.data import load_data
@@ -28,12 +28,10 @@ from misdetect.data.cutouts import cut
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
-from misdetect.engine.backend import Asking
+from misdetect.engine.backend import Asking, Cluster
 from misdetect.engine.requests import Case, Detect
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Raw
-
-FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 
 
 @dataclass
@@ -104,8 +102,8 @@ def seconds(study, detector, **options) -> float:
         return time.perf_counter() - started
 
 
-def worker_seconds(study, make, workers: int) -> float:
-    """Time from the first finished case to the last: starting processes is not what is compared."""
+def worker_seconds(study, make, workers: int, cluster: Cluster | None = None, start: float = 1 / 5) -> float:
+    """Seconds per case after the share ``start`` of them: starting processes is not what is compared."""
     stamps: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         run_study(
@@ -115,10 +113,11 @@ def worker_seconds(study, make, workers: int) -> float:
             asking=Asking(cached=False),
             make_detector=make,
             workers=workers,
+            cluster=cluster,
             progress=lambda done, total, counts: stamps.append(time.perf_counter()),
         )
-    start = len(stamps) // 5
-    return (stamps[-1] - stamps[start]) / (len(stamps) - 1 - start)
+    first = int(start * len(stamps))
+    return (stamps[-1] - stamps[first]) / (len(stamps) - 1 - first)
 
 
 def peak_memory(cases: int) -> float:
@@ -130,22 +129,24 @@ def peak_memory(cases: int) -> float:
 
 def measure(cases: int) -> None:
     seconds(EmptyStudy("rooms:val,count=1", cases), Nothing())
-    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    print(float(peak.split()[1]) / 1024)  # getrusage would report the parent's peak where that is higher
+    print(memory_kb("VmHWM") / 1024)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=FIXTURES / "models" / "yolox_nano.onnx")
-    parser.add_argument("--photos", default=FIXTURES / "coco66" / "instances.json")
-    parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = Parser(__doc__)
+    parser.add_argument("--model", default=f"{YOLOX_NANO},score=0.3,nms=0.6")
+    parser.add_argument("--photos", default=PHOTOS)
+    parser.add_argument("--cases", type=int, default=200, short=12)
+    parser.add_argument("--rounds", type=int, default=5, short=1)
+    parser.add_argument("--requests", type=int, default=20_000, short=200)
+    parser.add_argument("--memory", type=int, nargs=2, default=[1_000, 50_000], short=[10, 100], help="cases")
     options = parser.parse_args()
-    spec = f"onnx:{options.model},decoder=yolox,names=coco,score=0.3,nms=0.6"
+    if options.model.startswith(YOLOX_NANO) or options.photos == PHOTOS:
+        need_fixtures()
     results: dict[str, float] = {}
 
-    study = PasteStudy(f"coco:{options.photos}", options.cases)
-    detector = load_detector(spec)
+    study = PasteStudy(options.photos, options.cases)
+    detector = load_detector(options.model)
     images = [study.picture(i).render() for i in range(options.cases)]
     ratios = []
     for _ in range(options.rounds):
@@ -159,14 +160,16 @@ def main() -> None:
 
     large = PasteStudy(study.spec, 3 * options.cases)
     ratios = []
-    for _ in range(3):
-        one = worker_seconds(large, partial(load_detector, spec), 1)
-        ratios.append(one / worker_seconds(large, partial(load_detector, spec), 2))
+    make = partial(load_detector, options.model)
+    for _ in range(min(3, options.rounds)):
+        one = worker_seconds(large, make, 1)
+        ratios.append(one / worker_seconds(large, make, 2))
     results["two_workers_vs_one"] = round(statistics.median(ratios), 3)
 
-    rates = [20_000 / seconds(EmptyStudy("rooms:val,count=1", 20_000), Nothing()) for _ in range(3)]
+    empty = EmptyStudy("rooms:val,count=1", options.requests)
+    rates = [options.requests / seconds(empty, Nothing()) for _ in range(min(3, options.rounds))]
     results["requests_per_second"] = round(statistics.median(rates))
-    small, big = peak_memory(1_000), peak_memory(50_000)
+    small, big = map(peak_memory, options.memory)
     results["memory_50k_vs_1k"] = round(big / small, 3)
     results["memory_50k_mb"] = round(big, 1)
     print(json.dumps(results, indent=2))

@@ -11,12 +11,12 @@ that were converted before the clock starts (``lists``), about the fastest that 
     python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses, for docs/explain.md
 """
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 import time
+from argparse import SUPPRESS
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from _measuring import Parser, memory_kb
 
 import misdetect as md
 from misdetect.data.dataset import Sample
@@ -231,7 +232,6 @@ def speed(images: int) -> dict[str, object]:
 
 def memory() -> dict[str, object]:
     """In a process of its own: all rows of a few images with RetinaNet's number of anchors."""
-    import resource
 
     class Nowhere:
         def read(self):
@@ -250,7 +250,7 @@ def memory() -> dict[str, object]:
         before = time.process_time()
         rows += len(image_rows(looked, ExplainSettings(reading="boxes"), sample.image))
         start += time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = memory_kb("VmHWM") / 1024
     return {"anchors": ANCHORS, "rows": rows, "peak_mb": round(peak), "seconds_per_image": round(start / 3, 3)}
 
 
@@ -283,11 +283,11 @@ def confusion(images: int, inside: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=5000)
+    parser = Parser(__doc__)
+    parser.add_argument("--images", type=int, default=5000, short=3)
     parser.add_argument("--confusion", action="store_true", help="planted faults against diagnoses")
     parser.add_argument("--outside", action="store_true", help="with --confusion: look at the output only")
-    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=SUPPRESS)
     given = parser.parse_args()
     if given.confusion:
         print(confusion(min(given.images, 100), not given.outside))

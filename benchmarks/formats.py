@@ -11,7 +11,6 @@ same arrays, ``decode`` what follows it, ``prepare`` what comes before. Each ima
 in seconds of the processor rather than of the clock, which other processes slow. Prints one JSON document.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from _measuring import Parser
 
 from misdetect.detectors import load_detector
 from misdetect.detectors.exported import ExportedDetector
@@ -233,10 +233,11 @@ def compare(spec: str, images: list, repeats: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(__doc__)
     parser.add_argument("specs", nargs="*")
     parser.add_argument("--images", type=Path)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5, short=1)
+    parser.add_argument("--limit", type=int, short=2, help="of the images")
     parser.add_argument("--onnx")
     parser.add_argument("--widen", type=int, default=1, help="layers so many times as wide: as slow as real networks")
     arguments = parser.parse_args()
@@ -244,7 +245,7 @@ def main() -> None:
         [cv2.imread(str(file))[..., ::-1].copy() for file in sorted(arguments.images.iterdir())]
         if arguments.images
         else rooms()
-    )
+    )[: arguments.limit]
     with tempfile.TemporaryDirectory() as folder:
         specs = arguments.specs + (converted(arguments.onnx, Path(folder)) if arguments.onnx else [])
         if not specs:

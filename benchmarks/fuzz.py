@@ -16,7 +16,6 @@ imports, the model and the pool are in neither. Two workers over one, and over t
 of the cases to the last, since starting processes is no matter of speed. The median of the rounds.
 """
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -27,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from _measuring import FIXTURES, PHOTOS, YOLOX_NANO, Parser, need_fixtures
 
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
@@ -42,10 +42,8 @@ from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
 
 ROOT = Path(__file__).parents[1]
-FIXTURES = ROOT.parent / "shared" / "fixtures"
-DATA = f"coco:{FIXTURES}/coco66/instances.json"
 MODELS = {
-    "yolox": f"onnx:{FIXTURES}/models/yolox_nano.onnx,decoder=yolox,names=coco,threads=1",
+    "yolox": f"{YOLOX_NANO},threads=1",
     "fastestdet": f"onnx:{FIXTURES}/models/fastestdet.onnx,decoder=python:{ROOT}/examples/fastestdet.py:decode,"
     "size=352,resize=stretch,colour=bgr,scale=1/255,names=coco,score=0.05,threads=1",
 }
@@ -59,7 +57,7 @@ ARMS = {  # name: strategy, reach
 
 
 def campaign(
-    detector, pool, strategy, reach, queries, seed, folder, spec=None, cached=True, data=DATA, rule=None, **options
+    detector, pool, strategy, reach, queries, seed, folder, spec=None, cached=True, data=PHOTOS, rule=None, **options
 ):
     """Run one campaign into ``folder``; its outcome and study."""
     own = {"strategy": strategy, "queries": queries, "reach": reach, "seed": seed, "relocate": False, "shrink": False}
@@ -71,8 +69,8 @@ def campaign(
 
 def measure_yield(args) -> dict:
     """Attributable failures, and those that do harm, per 1,000 queries, by model and arm, one number per seed."""
-    pool = load_pool(DATA)
-    data = DATA if args.half is None else load_data(DATA)[args.half :: 2]
+    pool = load_pool(PHOTOS)
+    data = PHOTOS if args.half is None else load_data(PHOTOS)[args.half :: 2]
     rule = {name: getattr(args, name) for name in ("patches", "chance", "sure")}
     result = {}
     for model in args.models:
@@ -138,7 +136,7 @@ def _against(values, guided) -> dict:
 
 def measure_speed(args) -> dict:
     """Throughput of guided and adaptive campaigns over the detector's own, and two workers over one."""
-    pool, spec = load_pool(DATA), MODELS["yolox"]
+    pool, spec = load_pool(PHOTOS), MODELS["yolox"]
     detector = load_detector(spec)
     ratios = {name: [] for name in ("guided", "adaptive", "two_workers", "two_workers_over_detector")}
     for turn in range(args.rounds):
@@ -185,25 +183,27 @@ def _own_rate(detector, images) -> float:
 
 
 def main() -> None:
-    """Measure one of the two and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["yield", "speed"])
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=5)
+    """Measure one of the two, or both, and print it."""
+    parser = Parser(__doc__)
+    parser.add_argument("what", nargs="?", choices=["yield", "speed"], help="both by default")
+    parser.add_argument("--queries", type=int, default=1000, short=60)
+    parser.add_argument("--seeds", type=int, default=5, short=1)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--half", type=int, choices=[0, 1], help="every other photo only")
     parser.add_argument("--recheck", type=int, default=0, help="further patches per attributable failure")
     parser.add_argument("--patches", type=int, default=FuzzSettings.patches)
     parser.add_argument("--chance", type=float, default=FuzzSettings.chance)
     parser.add_argument("--sure", type=float, default=FuzzSettings.sure)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, short=1)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS), short=["guided", "adaptive"])
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    need_fixtures()
     pa.Table.from_pylist([{"a": 1}])  # imports pandas where that is installed; imports are in neither
-    result = measure_yield(args) if args.what == "yield" else measure_speed(args)
-    print(json.dumps(result, indent=None if args.json else 2, sort_keys=True))
+    for what, measure in {"yield": measure_yield, "speed": measure_speed}.items():
+        if args.what in (None, what):
+            print(json.dumps(measure(args), indent=None if args.json else 2, sort_keys=True))
 
 
 if __name__ == "__main__":

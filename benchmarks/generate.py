@@ -5,11 +5,11 @@ neither waits for nor counts what else the machine does. The best of several rou
 that build the textures and patterns, once per process, are drawn before the clock starts.
 """
 
-import argparse
 import json
 import time
 
 import cv2
+from _measuring import Parser
 
 from misdetect.data.bikes import load_bikes
 from misdetect.data.rooms import load_rooms
@@ -37,9 +37,9 @@ def rate(load, spec: str, rounds: int, images: int) -> dict[str, float]:
 
 def main() -> None:
     """Print the rates of ``rooms`` at 128 and ``bikes`` at 160 pixels."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--images", type=int, default=50)
+    parser = Parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=12, short=1)
+    parser.add_argument("--images", type=int, default=50, short=4)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     cv2.setNumThreads(1)

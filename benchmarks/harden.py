@@ -7,7 +7,6 @@ the processor's. A ratio is the median over rounds; each is printed with the lim
 k gradients of the pixels and a training step; a replay of free training is one backward pass for both.
 """
 
-import argparse
 import itertools
 import json
 import statistics
@@ -17,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from training import Prepared, bare_step, seconds
+from _measuring import Parser, cpu_seconds
+from training import Prepared, bare_step
 
 from misdetect.detectors import load_detector
 from misdetect.suites.harden.adversarial import Adversarial
@@ -57,7 +57,7 @@ def measure(name: str, recipe: Recipe, rounds: int, steps: int, replays: int, fo
     with widened(by_hand.module, recipe.widened):
         for number in range(rounds + 1):
             for key, (turn, count) in turns.items():
-                spent = seconds(turn) / count
+                spent = cpu_seconds(turn) / count
                 if number:  # the first round warms up
                     taken[key].append(spent)
     return {
@@ -80,12 +80,12 @@ def _turn(step: Callable[[], object], count: int) -> Callable[[], None]:
 
 def main() -> None:
     """Measure and print one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--names", nargs="+", default=["ssd", "yolox"])
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--replays", type=int, default=4)
+    parser = Parser(__doc__)
+    parser.add_argument("--names", nargs="+", default=["ssd", "yolox"], short=["ssd"])
+    parser.add_argument("--batch", type=int, default=16, short=2)
+    parser.add_argument("--rounds", type=int, default=7, short=1)
+    parser.add_argument("--steps", type=int, default=2, short=1)
+    parser.add_argument("--replays", type=int, default=4, short=2)
     args = parser.parse_args()
     torch.set_num_threads(1)
     found = {}

@@ -6,12 +6,12 @@ Objects of the data are pasted at random places of its other photos. Time is the
 in turn. Prints one JSON document; ratios carry over between machines, milliseconds do not.
 """
 
-import argparse
 import json
 from time import process_time
 
 import cv2
 import numpy as np
+from _measuring import Parser
 
 from misdetect.compose.naturalness import Naturalness, naturalness
 from misdetect.compose.paste import Paste
@@ -21,10 +21,10 @@ from misdetect.pools.pool import build_pool
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="rooms:val,size=640,count=12")
+    parser = Parser(__doc__)
+    parser.add_argument("--data", default="rooms:val,size=640,count=12", short="rooms:val,count=3")
     parser.add_argument("--object", type=int, default=100, help="longer side of the pasted objects, pixels")
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=20, short=2)
     arguments = parser.parse_args()
     cv2.setNumThreads(1)
     data = load_data(arguments.data)

@@ -6,13 +6,14 @@ opens it in fresh processes and prints one JSON line. Ratios are what counts; se
     python benchmarks/open_coco.py [--repeat 3]
 """
 
-import argparse
 import json
 import random
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from _measuring import Parser
 
 IMAGES, ANNOTATIONS, CLASSES = 5_000, 36_781, 80
 
@@ -86,8 +87,8 @@ def measure(name: str, path: Path, repeat: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser = Parser(__doc__)
+    parser.add_argument("--repeat", type=int, default=3, short=1)
     parser.add_argument("--write", type=Path, help="only write the synthetic file")
     arguments = parser.parse_args()
     if arguments.write:

@@ -9,9 +9,7 @@ four times as fast as the detector answers: how many questions were computed, ho
 last of them its answer came, in the detector's own times (the one it is at, and its own).
 """
 
-import argparse
 import json
-import sys
 import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -19,6 +17,7 @@ from statistics import median
 from threading import Thread
 
 import uvicorn
+from _measuring import Parser
 from starlette.applications import Starlette
 
 from misdetect.app.playground import Playground
@@ -127,22 +126,18 @@ def flood(table, port: int, own: float, steps: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--detector", nargs="+", default=["zoo:yolox", "zoo:faster-rcnn"])
+    parser = Parser(__doc__)
+    parser.add_argument("--detector", nargs="+", default=["zoo:yolox", "zoo:faster-rcnn"], short=["zoo:yolox"])
     parser.add_argument("--data", default="rooms:val,count=24")
-    parser.add_argument("--drags", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--drags", type=int, default=10, short=1)
+    parser.add_argument("--steps", type=int, default=25, short=4)
     arguments = parser.parse_args()
-    worst = 0.0
     for spec in arguments.detector:
         playground = Playground(load_detector(spec), arguments.data)
         with served(playground) as port:
             timed = answers(playground.table, port, arguments.drags, arguments.steps)
             dragged = flood(playground.table, port, timed["own_ms"] / 1e3, 2 * arguments.steps)
         print(json.dumps({"detector": spec, **timed, "wanted": WANTED, "drag": dragged}))
-        worst = max(worst, timed["ratio"])
-    if worst > WANTED:
-        sys.exit(f"an answer takes {worst} times as long as the detector by itself; wanted at most {WANTED}.")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ memory of each step in a fresh process, beyond what importing takes. What is str
     python benchmarks/results.py [--detections 2000000]
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from _measuring import Parser
 
 from misdetect.data import load_data
 from misdetect.engine.indices import Indices
@@ -84,8 +84,8 @@ def _part(run: Run, cases: list[Case], each: int, names: list[str], chance: np.r
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--detections", type=int, default=2_000_000)
+    parser = Parser(__doc__)
+    parser.add_argument("--detections", type=int, default=2_000_000, short=50000)
     asked = parser.parse_args()
     found: dict[str, dict[str, object]] = {name: {} for name in STEPS}
     for count in (asked.detections // 10, asked.detections):

@@ -9,7 +9,6 @@ attacks are kept, and a second call goes on where the first was stopped. Prints 
 puts it there.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _measuring import Parser
 
 import misdetect as md
 from misdetect.detectors.zoo.shipped import ZOO, manifest
@@ -125,11 +125,13 @@ def _short(number: float) -> str:
 def main() -> None:
     """Attack, print the table, and put it into the page where that is asked for."""
     shipped = [twin for twin, robust in TWINS.items() if robust in manifest()]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--names", nargs="+", default=shipped, choices=shipped, help="of the twins; all that are here")
-    parser.add_argument("--limit", type=int, default=200, help="images")
-    parser.add_argument("--steps", type=int, nargs="+", default=[20, 40])
-    parser.add_argument("--ladder", type=int, default=16, help="images that the ladder is climbed on")
+    parser = Parser(__doc__)
+    parser.add_argument(
+        "--names", nargs="+", default=shipped, choices=shipped, short=["ssd"], help="of the twins; all that are here"
+    )
+    parser.add_argument("--limit", type=int, default=200, short=2, help="images")
+    parser.add_argument("--steps", type=int, nargs="+", default=[20, 40], short=[1])
+    parser.add_argument("--ladder", type=int, default=16, short=1, help="images that the ladder is climbed on")
     parser.add_argument("--runs", type=Path, help="where attacks are kept")
     parser.add_argument("--docs", type=Path, help="folder of zoo.md")
     given = parser.parse_args()

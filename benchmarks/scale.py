@@ -9,7 +9,6 @@ pipe is pickled), taking down, parts and their compaction. Then fresh processes 
     python benchmarks/scale.py --before --cases 10000000             # reads only: as older versions wrote, compacted
 """
 
-import argparse
 import heapq
 import json
 import os
@@ -31,6 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from _measuring import Parser, memory_kb
 
 from misdetect import engine
 from misdetect.engine.requests import Case, Finished
@@ -297,8 +297,7 @@ def campaign(folder: Path, cases: int, workers: int, seconds: float) -> dict[str
 
 def _megabytes() -> float:
     """What this process holds in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+    return memory_kb("VmRSS") / 1024
 
 
 def kept(folder: Path) -> dict[str, int]:
@@ -385,9 +384,9 @@ def read(folder: Path, cases: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=300_000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64, 256, 1000])
+    parser = Parser(__doc__)
+    parser.add_argument("--cases", type=int, default=300_000, short=500)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 64, 256, 1000], short=[1, 8])
     parser.add_argument("--seconds", type=float, default=0.05, help="that a simulated worker takes for a case")
     parser.add_argument("--before", action="store_true", help="only read a run as older versions wrote it")
     asked = parser.parse_args()

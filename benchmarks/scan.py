@@ -16,7 +16,6 @@ loading of the model in it, and each is the median of the rounds.
 - ``peak_mb``: of the scanning process, with a quarter of the positions and with all.
 """
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -29,6 +28,8 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from _measuring import PHOTOS, YOLOX_NANO, Parser, memory_kb, need_fixtures
+
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
 from misdetect.engine import run_study
@@ -38,7 +39,6 @@ from misdetect.studies.scan.prepare import draw_pairs
 from misdetect.studies.scan.settings import ScanSettings
 from misdetect.studies.scan.study import CHUNK, ScanStudy
 
-FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 _PAIRS, _STEP = 29, 40
 _TURNS = (0, None, 1, None)
 """Which of two detectors works alone; None: both."""
@@ -196,20 +196,18 @@ def peak_megabytes(model: str, data: str, positions: int) -> int:
 def scan_and_report(model: str, data: str, positions: int) -> None:
     detector = load_detector(model)
     scan_once(scan_of(data, detector, positions), detector)
-    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    print(float(peak.split()[1]) / 1024)  # getrusage would report the parent's peak where that is higher
+    print(memory_kb("VmHWM") / 1024)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=f"onnx:{FIXTURES / 'models' / 'yolox_nano.onnx'},decoder=yolox,names=coco")
-    parser.add_argument("--data", default=f"coco:{FIXTURES / 'coco66' / 'instances.json'}")
-    parser.add_argument("--positions", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = Parser(__doc__)
+    parser.add_argument("--model", default=YOLOX_NANO)
+    parser.add_argument("--data", default=PHOTOS)
+    parser.add_argument("--positions", type=int, default=2000, short=64)
+    parser.add_argument("--rounds", type=int, default=3, short=1)
     arguments = parser.parse_args()
-    if not FIXTURES.exists():
-        print("skipped: the photos and the model of this benchmark are not here.", file=sys.stderr)
-        return
+    if arguments.model == YOLOX_NANO or arguments.data == PHOTOS:
+        need_fixtures()
     document = speed(arguments.model, arguments.data, arguments.positions, arguments.rounds)
     document["peak_mb"] = {
         count: peak_megabytes(arguments.model, arguments.data, count)

@@ -5,7 +5,6 @@ they and misdetect are compared on a tenth of the images; `--reference-images 50
 document.
 """
 
-import argparse
 import contextlib
 import io
 import json
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _measuring import Parser
 
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
@@ -165,9 +165,9 @@ def tidecv_seconds(truth: dict[str, Any], results: list[dict[str, Any]]) -> floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=5000)
-    parser.add_argument("--reference-images", type=int, default=500)
+    parser = Parser(__doc__)
+    parser.add_argument("--images", type=int, default=5000, short=50)
+    parser.add_argument("--reference-images", type=int, default=500, short=20)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     document: dict[str, Any] = {"timing": {}, "ratios": {}}

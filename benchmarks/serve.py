@@ -7,7 +7,6 @@ run's; a server of its own process is then asked over HTTP, as a page asks it. P
     python benchmarks/serve.py [--rows 1000000] [--asked 60] [--keep FOLDER]
 """
 
-import argparse
 import json
 import random
 import subprocess
@@ -20,8 +19,8 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
-import psutil
 import pyarrow as pa
+from _measuring import Parser, memory_kb
 
 import misdetect as md
 from misdetect.engine.indices import Indices
@@ -97,9 +96,7 @@ class Server:
     @property
     def memory(self) -> float:
         """Megabytes at the most so far."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) / 1024
+        return memory_kb("VmHWM", self.process.pid) / 1024
 
     def close(self) -> None:
         self.process.terminate()
@@ -123,9 +120,9 @@ def filters(words: dict[str, list[list]], count: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--asked", type=int, default=60)
+    parser = Parser(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, short=500)
+    parser.add_argument("--asked", type=int, default=60, short=3)
     parser.add_argument("--keep", type=Path, help="where the run is made, or was made before")
     how = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -166,7 +163,7 @@ def measure(server: Server, asked: int) -> dict:
         "far_down_ms": [round(each) for each in deep],
         "photo_ms": _percentiles(photos),
         "memory_mb": round(server.memory),
-        "resident_mb": round(psutil.Process(server.process.pid).memory_info().rss / 2**20),
+        "resident_mb": round(memory_kb("VmRSS", server.process.pid) / 1024),
     }
 
 

@@ -3,22 +3,26 @@
 Prints one JSON document of ratios (each the median over rounds, both sides timed alternately in every round) and the
 memory that a RetinaNet-sized trace adds. A family takes part by adding a ``Case`` to ``CASES``.
 
+The bare pass is the module's own call, as its user writes it, and the backward pass of the sum of all that its network
+says: no losses, no matching with objects, and no detections, since none passes the module's threshold.
+
     python benchmarks/trace.py [--only NAME] [--rounds N]
 """
 
-import argparse
 import gc
 import json
 import statistics
 import subprocess
 import sys
-import time
+from argparse import SUPPRESS
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from _measuring import Parser, cpu_seconds, memory_kb
 from torch import Tensor
 
 from misdetect.detectors.torch_detector import TorchDetector, in_mode
@@ -30,25 +34,30 @@ MEMORY = ("trace", "detect", "everything")
 
 @dataclass(frozen=True)
 class Case:
-    """``build`` makes the detector; ``bare`` is the sum of its network's outputs for one ``[3, H, W]`` tensor."""
+    """``build`` makes the detector, for photos whose shorter side it takes to ``size`` where it has no size of its own;
+    ``bare`` is the sum of its network's outputs for one ``[3, H, W]`` tensor."""
 
     name: str
-    build: Callable[[], TorchDetector]
+    build: Callable[[int], TorchDetector]
     bare: Callable[[TorchDetector, Tensor], Tensor]
 
 
-def torchvision_case(name: str, options: str = "") -> Case:
-    def build() -> TorchDetector:
+def torchvision_case(name: str) -> Case:
+    def build(size: int) -> TorchDetector:
         from misdetect.detectors.torchvision.load import load_torchvision, wrap
         from misdetect.nouns.spec import Spec
 
         torch.manual_seed(0)
-        text = f"torchvision:{name},weights=random,classes={CLASSES}{options}"
+        text = f"torchvision:{name},weights=random,classes={CLASSES}"
+        if not name.startswith("ssd"):
+            text += f",min_size={size}"
         detector = load_torchvision(Spec.parse(text))
         spread(detector)
         # a threshold that a few thousand pairs pass, as with trained weights
         scores = detector.trace([photo()])[0].scores
         threshold = float(np.partition(scores.ravel(), -4000)[-4000])
+        # the module's own, which the bare pass meets: a gradient does not choose detections, so neither should that
+        getattr(detector.module, "roi_heads", detector.module).score_thresh = 1.0
         return wrap(detector.module, detector.names, spec=text, score=threshold)
 
     return Case(name, build, torchvision_outputs)
@@ -75,16 +84,25 @@ def spread(detector: TorchDetector) -> None:
 
 
 def torchvision_outputs(detector: TorchDetector, image: Tensor) -> Tensor:
-    """Everything the network computes in eval mode up to its heads, with its own proposals for an R-CNN."""
-    if not hasattr(detector.module, "rpn"):
-        return sum(part.sum() for part in detector._heads([image]).outputs.values())
-    first = detector._first(image)
-    proposals, _ = detector.module.rpn.filter_proposals(first.boxes[None], first.objectness, [first.size], first.levels)
-    return sum(part.sum() for part in (first.objectness, first.deltas, *detector._second(first, proposals[0])))
+    """What the heads say while the module detects; an R-CNN has two, the second one for its own proposals."""
+    module, said = detector.module, []
+    heads = [module.rpn.head, module.roi_heads.box_predictor] if hasattr(module, "rpn") else [module.head]
+    with ExitStack() as hooks:
+        for head in heads:
+            hooks.enter_context(head.register_forward_hook(lambda *call: said.append(call[2])))
+        module([image])
+    return total(said)
+
+
+def total(outputs: object) -> Tensor:
+    """The sum of all tensors in ``outputs``, however they lie in lists and dicts."""
+    if isinstance(outputs, Tensor):
+        return outputs.sum()
+    return sum(total(part) for part in (outputs.values() if isinstance(outputs, dict) else outputs))
 
 
 def yolox_case(variant: str) -> Case:
-    def build() -> TorchDetector:
+    def build(size: int) -> TorchDetector:
         from misdetect.detectors.yolox.detector import YoloxDetector
         from misdetect.detectors.yolox.net import VARIANTS, YOLOX
 
@@ -96,12 +114,15 @@ def yolox_case(variant: str) -> Case:
 
 
 def yolox_outputs(detector: TorchDetector, image: Tensor) -> Tensor:
-    raw = detector.module(detector._canvas([image])[0])
+    from misdetect.detectors.preprocess_torch import to_canvas
+
+    canvas, _ = to_canvas(image[None], detector.convention)
+    raw = detector.module(canvas.contiguous(memory_format=torch.channels_last))
     return raw.offsets.sum() + raw.objectness.sum() + raw.classes.sum()
 
 
 def deformable_case() -> Case:
-    def build() -> TorchDetector:
+    def build(size: int) -> TorchDetector:
         from misdetect.detectors.hf.detector import wrap
         from misdetect.detectors.hf.small import small_deformable_detr
 
@@ -112,7 +133,7 @@ def deformable_case() -> Case:
 
 
 def deformable_outputs(detector: TorchDetector, image: Tensor) -> Tensor:
-    output = detector.module(pixel_values=detector._pixels([image]))
+    output = detector.module(pixel_values=detector.prepare(image[None]))
     return output.logits.sum() + output.pred_boxes.sum()
 
 
@@ -141,29 +162,23 @@ def objects() -> Truth:
     return Truth(boxes, rng.integers(0, CLASSES, 7))
 
 
-def seconds(run: Callable[[], object]) -> float:
-    start = time.process_time()  # one thread: the processor's time, whatever else the machine is doing
-    run()
-    return time.process_time() - start
-
-
 def ratio(subject: Callable[[], object], reference: Callable[[], object], rounds: int) -> dict[str, float]:
     """Median of both sides timed in turn; one round first to warm up."""
     subject(), reference()
-    pairs = [(seconds(subject), seconds(reference)) for _ in range(rounds)]
+    pairs = [(cpu_seconds(subject), cpu_seconds(reference)) for _ in range(rounds)]
     return {
         "ratio": round(statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs), 3),
         "seconds": round(statistics.median(a for a, _ in pairs), 4),
     }
 
 
-def measure(case: Case, rounds: int) -> dict[str, object]:
-    detector = case.build()
+def measure(case: Case, rounds: int, size: int) -> dict[str, object]:
+    detector = case.build(size)
     image = photo()
     pixels, truth = image.astype(np.float32), objects()
 
     def bare() -> None:
-        tensor = detector._tensor(pixels).requires_grad_()
+        tensor = (torch.from_numpy(pixels).permute(2, 0, 1).contiguous() / 255).requires_grad_()
         with in_mode(detector.module, False):
             torch.autograd.grad(case.bare(detector, tensor), tensor)
 
@@ -177,24 +192,19 @@ def measure(case: Case, rounds: int) -> dict[str, object]:
     }
 
 
-def status_mb(name: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
 def peak_of(run: Callable[[], object]) -> float:
     """How much higher the process's memory stood during ``run`` than before it, in MB, by the kernel's own mark.
 
     Linux only. A thread that samples the memory instead misses short peaks.
     """
     gc.collect()
-    before = status_mb("VmRSS")
+    before = memory_kb("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     run()
-    return round(status_mb("VmHWM") - before, 1)
+    return round((memory_kb("VmHWM") - before) * 1024 / 1e6, 1)
 
 
-def memory(what: str) -> dict[str, float]:
+def memory(what: str, size: int) -> dict[str, float]:
     """In a process of its own: a RetinaNet of 160k anchors and 80 classes looks at its first image.
 
     "everything" is the worst case, a threshold that all 13 million (anchor, class) pairs pass: each one that is dropped
@@ -204,31 +214,33 @@ def memory(what: str) -> dict[str, float]:
     from misdetect.nouns.spec import Spec
 
     if what == "everything":
-        loaded = load_torchvision(Spec.parse(f"torchvision:retinanet_resnet50_fpn,weights=random,classes={CLASSES}"))
+        text = f"torchvision:retinanet_resnet50_fpn,weights=random,classes={CLASSES},min_size={size}"
+        loaded = load_torchvision(Spec.parse(text))
         detector: TorchDetector = wrap(loaded.module, loaded.names, score=0.0)
     else:
-        detector = torchvision_case("retinanet_resnet50_fpn").build()
+        detector = torchvision_case("retinanet_resnet50_fpn").build(size)
     call = detector.detect if what == "detect" else detector.trace
     return {"mb": peak_of(lambda: call([photo()]))}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(__doc__)
     parser.add_argument("--only", help="run the case of this name, or 'memory'")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--memory", choices=MEMORY, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=5, short=1)
+    parser.add_argument("--size", type=int, default=800, short=64, help="to which R-CNN, RetinaNet and FCOS resize")
+    parser.add_argument("--memory", choices=MEMORY, help=SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.memory:
-        print(json.dumps(memory(given.memory)))
+        print(json.dumps(memory(given.memory, given.size)))
         return
     document: dict[str, object] = {
-        case.name: measure(case, given.rounds) for case in CASES if given.only in (None, case.name)
+        case.name: measure(case, given.rounds, given.size) for case in CASES if given.only in (None, case.name)
     }
     if given.only in (None, "memory"):
+        again = [sys.executable, __file__, "--size", str(given.size)]
         document["retinanet_memory_mb"] = {
-            what: json.loads(subprocess.check_output([sys.executable, __file__, "--memory", what]))["mb"]
-            for what in MEMORY
+            what: json.loads(subprocess.check_output([*again, "--memory", what]))["mb"] for what in MEMORY
         }
     print(json.dumps(document, indent=2, sort_keys=True))
 

@@ -7,15 +7,14 @@ are the processor's. ``ratio`` is a step of ``Training`` (averaged weights, loss
 the median over rounds; ``ratio_saving`` adds a checkpoint every 250 steps, ``ratio_reading`` also making the batch.
 """
 
-import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from _measuring import Parser, cpu_seconds
 
 import misdetect.training  # noqa: F401 - says which kernels to use, before torch is
 from misdetect.detectors.torch_detector import TorchDetector
@@ -63,12 +62,6 @@ def bare_step(detector: TorchDetector, batches: Prepared, recipe: Recipe) -> Cal
     return step
 
 
-def seconds(run: Callable[[], object]) -> float:
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
 def measure(name: str, recipe: Recipe, rounds: int, steps: int, folder: Path) -> dict[str, float]:
     """Ratios of detector ``name``, medians over ``rounds``."""
     images = training_images("rooms:train,count=256", folder / "images")
@@ -87,10 +80,10 @@ def measure(name: str, recipe: Recipe, rounds: int, steps: int, folder: Path) ->
 
     with widened(other.module, recipe.widened):
         ours(), theirs()
-        pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+        pairs = [(cpu_seconds(ours), cpu_seconds(theirs)) for _ in range(rounds)]
     run = Run.start(folder / name, training._identity, SCHEMA)
-    saving = statistics.median(seconds(lambda: training._save(run)) for _ in range(3))
-    reading = statistics.median(seconds(lambda i=i: images.batch(i, recipe.batch, 0)) for i in range(8))
+    saving = statistics.median(cpu_seconds(lambda: training._save(run)) for _ in range(3))
+    reading = statistics.median(cpu_seconds(lambda i=i: images.batch(i, recipe.batch, 0)) for i in range(8))
     own, hand = (statistics.median(side) / steps for side in zip(*pairs, strict=True))
     return {
         "ratio": round(statistics.median(a / b for a, b in pairs), 3),
@@ -105,10 +98,10 @@ def measure(name: str, recipe: Recipe, rounds: int, steps: int, folder: Path) ->
 
 def main() -> None:
     """Measure and print one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--names", nargs="+", default=["yolox", "ssd"])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=4)
+    parser = Parser(__doc__)
+    parser.add_argument("--names", nargs="+", default=["yolox", "ssd"], short=["ssd"])
+    parser.add_argument("--rounds", type=int, default=9, short=1)
+    parser.add_argument("--steps", type=int, default=4, short=1)
     args = parser.parse_args()
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:

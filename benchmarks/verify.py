@@ -15,7 +15,6 @@
   printed is the causes that verify names.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -24,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from _measuring import Parser, cpu_seconds
 
 from misdetect import verify
 from misdetect.data import load_data
@@ -103,12 +103,8 @@ def scoring(images: int, rounds: int) -> dict[str, float]:
     few, few_detections = world(_NAIVE)
     assert np.array_equal(np.array(naive(few, few_detections)), np.array(vectorised(few, few_detections)))
     for _ in range(rounds):
-        started = time.process_time()
-        naive(few, few_detections)
-        slow = (time.process_time() - started) * images / _NAIVE
-        started = time.process_time()
-        vectorised(parts, detections)
-        fast = time.process_time() - started
+        slow = cpu_seconds(lambda: naive(few, few_detections)) * images / _NAIVE
+        fast = cpu_seconds(lambda: vectorised(parts, detections))
         ratios.append(slow / fast)
         seconds.append(fast)
     return {"scoring_vs_naive": statistics.median(ratios), "scoring_seconds": statistics.median(seconds)}
@@ -194,10 +190,12 @@ def planted(images: int) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--context", type=int, default=150, help="images of the context study; 0 leaves it out")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = Parser(__doc__)
+    parser.add_argument("--images", type=int, default=2000, short=20)
+    parser.add_argument(
+        "--context", type=int, default=150, short=3, help="images of the context study; 0 leaves it out"
+    )
+    parser.add_argument("--rounds", type=int, default=3, short=1)
     parser.add_argument("--detector", default="zoo:faster-rcnn-bikes")
     parser.add_argument("--planted", type=int, default=0, help="name planted causes on N bikes, and nothing else")
     given = parser.parse_args()

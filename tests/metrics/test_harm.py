@@ -5,16 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.metrics.harm import (
-    CHANGES,
-    EFFECTS,
-    HARMS,
-    Annotations,
-    Standing,
-    effects_of,
-    standing_after,
-    standing_of,
-)
+from misdetect.metrics.harm import CHANGES, EFFECTS, HARMS, Annotations, Standing, effects_of, standing_after, standing_of
 from misdetect.metrics.transplant import Rules, compare
 from misdetect.nouns.detections import Detections
 from misdetect.said.errors import BadArray

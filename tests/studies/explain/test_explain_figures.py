@@ -8,15 +8,7 @@ import pytest
 from chart_parts import bar_lengths, intervals, points
 
 from misdetect.drawing.figures import colour
-from misdetect.studies.explain.plots import (
-    CODE,
-    comparison_page,
-    distributions,
-    evidence,
-    legend,
-    rates,
-    three_panels,
-)
+from misdetect.studies.explain.plots import CODE, comparison_page, distributions, evidence, legend, rates, three_panels
 
 
 def beside(rates, shares):

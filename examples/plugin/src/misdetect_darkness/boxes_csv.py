@@ -8,10 +8,10 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
-from misdetect.data.formats import Format
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed
+from misdetect.data.formats import Format
 from misdetect.data.images import check_name, image_folder
 from misdetect.data.shapes import Shape, Shapes
 from misdetect.data.table import Table

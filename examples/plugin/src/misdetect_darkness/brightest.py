@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-from misdetect.detectors.family import Family
 
+from misdetect.detectors.family import Family
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, digest
 from misdetect.nouns.spec import Spec
