@@ -87,7 +87,7 @@ def test_pictures_are_what_the_detector_is_given(web, playground, kind, more):
     insertion = playground.table.insertion(edit)
     x0, y0, x1, y1 = insertion.box
     shown[y0:y1, x0:x1] = patch
-    drawn = playground.table.bench.picture(insertion) if kind == "edited" else playground.table.control(insertion)
+    drawn = playground.table.bench.picture(insertion) if kind == "edited" else playground.table.bench.control(insertion)
     assert np.array_equal(shown, drawn.render())
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from misdetect.app.near import MOST, around, search
-from misdetect.app.table import Table, one_at_a_time
+from misdetect.app.table import QUESTIONS, Table, one_at_a_time
 from misdetect.data import load_data
 from misdetect.data.memory import from_pairs
 from misdetect.data.opened import Opened
@@ -13,6 +12,7 @@ from misdetect.nouns.boxes import iou
 from misdetect.pools.pool import build_pool, load_pool, mirrored, write_pool
 from misdetect.said.errors import BadArray, BadData, LevelTooLow
 from misdetect.studies.fuzz.adaptive import Adaptive
+from misdetect.studies.fuzz.near import around
 from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.study import FuzzStudy
@@ -64,7 +64,7 @@ def test_edit_and_control_are_those_of_a_campaign(table, factor):
     same = Insertion(3, 4, (30, 12), (width, height))
     assert table.bench.picture(given).key == study.bench.picture(same).key
     assert np.array_equal(table.bench.picture(given).render(), study.bench.picture(same).render())
-    assert np.array_equal(table.control(given).render(), next(study.bench.controls(same)).render())
+    assert np.array_equal(table.bench.control(given).render(), next(study.bench.controls(same)).render())
 
 
 def test_an_edit_is_what_a_scan_shows(table):
@@ -83,7 +83,7 @@ def test_an_edit_is_what_a_scan_shows(table):
 
 def test_a_control_is_as_opaque_as_its_object(table):
     given = edit(table, x=40, y=40)
-    solid, faint = (table.control(table.insertion({**given, "opacity": share})).render() for share in (1.0, 0.5))
+    solid, faint = (table.bench.control(table.insertion({**given, "opacity": share})).render() for share in (1.0, 0.5))
     photo = table.data[0].image.astype(np.float64)
     assert np.abs(faint - (solid + photo) / 2).max() <= 0.5
 
@@ -144,7 +144,7 @@ def test_what_is_lost_is_what_was_planted(table):
 def test_a_search_finds_what_is_planted_near_the_spot_and_stays_there(table):
     photo = next(i for i in range(12) if len(table.seen("me", i).background.firm) > 2)
     small = table.insertion(edit(table, photo=photo, x=50, y=50, width=12, height=12))
-    *tried, last = search(table, "me", small)
+    *tried, last = table.search("me", small)
     assert last["end"] == "found"
     within = around(table.seen("me", photo).background, small, 1.0, 0.12, (1.0,)).within
     for place in (*tried, last):
@@ -158,22 +158,22 @@ def test_a_search_finds_what_is_planted_near_the_spot_and_stays_there(table):
 
 def test_a_search_without_a_failure_ends_with_its_budget():
     sound = Table(load_detector(f"glassbox:none,data={DATA}"), DATA)
-    *tried, last = search(sound, "me", sound.insertion(edit(sound, x=50, y=50, width=12, height=12)), most=10)
+    *tried, last = sound.search("me", sound.insertion(edit(sound, x=50, y=50, width=12, height=12)), most=10)
     sound.close()
     assert (last["end"], last["asked"], last["shared"], len(tried)) == ("spent", 10, 0, 10)
-    assert MOST > 10
+    assert QUESTIONS > 10
 
 
 def test_a_search_says_where_nothing_can_be_lost_and_where_nothing_fits(table):
     blind = Table(load_detector(lambda images: [([], [], [])] * len(images), names=["cup"]), DATA)
-    (last,) = search(blind, "me", blind.insertion(edit(blind)))
+    (last,) = blind.search("me", blind.insertion(edit(blind)))
     blind.close()
     assert last["end"] == "nothing"
     whole = table.insertion(edit(table, width=128, height=128))
     everywhere = Table(
         load_detector(lambda images: [([[0, 0, 128, 128]], [0.9], [0])] * len(images), names=["cup"]), DATA
     )
-    (last,) = search(everywhere, "me", whole)
+    (last,) = everywhere.search("me", whole)
     everywhere.close()
     assert last["end"] == "nowhere"
 
@@ -220,7 +220,6 @@ def test_the_inside_says_what_became_of_the_lost(table):
 
 def test_a_closed_detector_has_no_inside():
     closed = Table(load_detector(lambda images: [([], [], [])] * len(images), names=["cup"]), DATA)
-    assert not closed.traced
     with pytest.raises(LevelTooLow):
         closed.inside("me", closed.insertion(edit(closed)))
     closed.close()

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from misdetect.cli import VERBS
+
 BLOCKED = ("torch", "torchvision", "safetensors", "transformers", "onnxruntime", "onnx", "onnx2torch", "boto3")
 SCRIPT = """
 import contextlib, io, json, sys
@@ -59,6 +61,25 @@ def said(commands, blocked, folder):
     done = subprocess.run([sys.executable, "-c", SCRIPT, arguments], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def helped(tmp_path_factory):
+    """What every verb says to ``--help``, and what is said to a verb that there is not, without any extra."""
+    commands = [(verb, "--help") for verb in VERBS] + [("zoo", "train", "--help"), ("nosuch",), ("chekcup", "--help")]
+    blocked = (*BLOCKED, "starlette", "uvicorn", "openvino", "ai_edge_litert", "tensorflow", "ray")
+    return dict(zip(commands, said(commands, blocked, tmp_path_factory.mktemp("help")), strict=True))
+
+
+def test_no_help_and_no_typo_needs_an_extra(helped):
+    for command, (code, out, err) in helped.items():
+        if command[0] in VERBS:
+            assert (code, err) == (0, ""), command
+            assert out.startswith("Usage: misdetect"), command
+        else:
+            assert (code, out) == (2, ""), command
+            assert err.startswith(f'misdetect: Unknown command "{command[0]}".'), command
+            assert "Traceback" not in err
 
 
 @pytest.fixture(scope="module")

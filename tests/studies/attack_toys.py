@@ -4,6 +4,7 @@ gradients. Also loaded as ``python:`` specs, by workers and as surrogates."""
 import numpy as np
 
 from misdetect.data.memory import from_pairs
+from misdetect.engine.requests import Gradient
 from misdetect.nouns.boxes import iou
 from misdetect.nouns.detections import Detections, Truth
 
@@ -144,3 +145,19 @@ def naive_found(detections, truth, score=0.3, loc=0.5):
         )
         for box, label in zip(truth.boxes, truth.labels, strict=True)
     ]
+
+
+def drive(steps, detector):
+    """Answer what ``steps`` asks by ``detector``; what it returns."""
+    answer = None
+    while True:
+        try:
+            asks = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        single = isinstance(asks, Gradient)
+        answers = []
+        for ask in [asks] if single else asks:
+            (value,), (slope,) = detector.gradient([ask.pixels], [ask.truth], ask.loss)
+            answers.append((float(value), slope))
+        answer = answers[0] if single else answers

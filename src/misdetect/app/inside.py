@@ -11,7 +11,7 @@ from misdetect.metrics.transplant import KEPT, LOST
 from misdetect.nouns.boxes import Bools, Floats, Ints, iou, sides
 from misdetect.nouns.candidates import Candidates, Pairs, Reason
 from misdetect.nouns.detections import Detections
-from misdetect.studies.scan.suppression import explain_losses
+from misdetect.studies.suppression import explain_losses
 
 _MOST = 40
 """Candidates shown, the best first; their suppressors come on top."""

@@ -20,16 +20,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from misdetect.app.desk import Dropped, Overrun
-from misdetect.app.kept import Kept
-from misdetect.app.near import MOST, search
-from misdetect.app.table import Table
+from misdetect.app.table import QUESTIONS, Edit, Table
 from misdetect.compose.paste import drawn_once
 from misdetect.data.dataset import Dataset
+from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.picture import Pixels, digest
-from misdetect.nouns.protocols import Detector, describe
+from misdetect.nouns.protocols import Detector, Traced, describe
 from misdetect.pools.pool import Pool
+from misdetect.report.album import shrunk
 from misdetect.said.errors import BadArray, DetectorFailed, LevelTooLow, MisdetectError, RunBusy, RunMismatch
-from misdetect.studies.fuzz.rows import Insertion
 
 _PAGE = 24
 """Photos or objects of one answer."""
@@ -59,7 +58,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )
 _EXPECTED = (MisdetectError, OSError, Dropped)
 _NUMBERS = ("photo", "object", "x", "y", "width", "height")
-Work = Callable[[str, Insertion, int], Any]
+Work = Callable[[str, Edit, int], Any]
 """For a client, its edit, and which turn of the client's it is."""
 
 
@@ -71,7 +70,7 @@ class Playground:
         self, detector: Detector, data: str | Dataset, pool: str | Pool | None = None, *, keep: Path | None = None
     ) -> None:
         self.table = Table(detector, data, pool)
-        self._kept = None if keep is None else Kept(self.table, keep)
+        self._kept = None if keep is None else self.table.bench.keep(self.table.detector, keep)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -113,10 +112,10 @@ class Playground:
             "objects": table.objects,
             "labels": {label: len(numbers) // 2 for label, numbers in classes.items()},
             "score": table.how.score,
-            "traced": table.traced,
-            "live": not table.costly,
+            "traced": isinstance(table.detector, Traced),
+            "live": not hasattr(table.detector, "budget"),  # where questions cost, nobody asks while dragging
             "write": self._kept is not None,
-            "questions": MOST,
+            "questions": QUESTIONS,
             "page": _PAGE,
             "version": digest(table.data.fingerprint, table.pool.fingerprint)[:12],
         }
@@ -146,9 +145,11 @@ class Playground:
         number = int(request.path_params["number"])
         sample = self.table.photo(number)
         seen = self.table.seen(_client(request.query_params.get("client")), number)
-        firm = [each for each in seen.row["detections"] if each["score"] >= self.table.how.score]
-        boxes = [[each[side] for side in ("x0", "y0", "x1", "y1")] for each in firm]
-        found = [[*box, each["label"], each["score"], "kept"] for box, each in zip(boxes, firm, strict=True)]
+        found = [
+            [*(each[side] for side in SIDES), each["label"], each["score"], "kept"]
+            for each in seen.row["detections"]
+            if each["score"] >= self.table.how.score
+        ]
         return {"number": number, "id": sample.id, "width": sample.width, "height": sample.height, "boxes": found}
 
     # Pictures.
@@ -158,7 +159,7 @@ class Playground:
 
     def _thumb(self, request: Request) -> Response:
         pixels = self.table.photo(int(request.path_params["number"])).image
-        return _encoded(_smaller(pixels, _THUMB), ".jpg")
+        return _encoded(shrunk(pixels, _THUMB)[0], ".jpg")
 
     def _object_picture(self, request: Request) -> Response:
         number = self.table.thing(int(request.path_params["number"]))
@@ -172,18 +173,14 @@ class Playground:
 
     def _control(self, request: Request) -> Response:
         edit = self.table.insertion(_described(request))
-        return _encoded(self.table.control(edit).part(edit.box), ".png")
+        return _encoded(self.table.bench.control(edit).part(edit.box), ".png")
 
     # What is done for somebody.
 
-    def _save(self, client: str, edit: Insertion) -> dict[str, str]:
+    def _save(self, client: str, edit: Edit) -> dict[str, str]:
         if self._kept is None:
             raise ReadOnly("nothing is written: start the app with --write to save cases.")
-        seen = self.table.seen(client, edit.image)
-        row = self.table.attempt(client, edit, seen.background, seen.told)
-        if not row["changes"]:
-            raise BadArray("nothing changes here, so there is nothing to save.")
-        return self._kept.add(seen, row)
+        return self.table.keep(client, edit, self._kept)
 
     async def _ask(self, request: Request) -> Response:
         body = await request.body()
@@ -200,9 +197,9 @@ class Playground:
             return _failed(error)
         return StreamingResponse(self._lines(client, edit), media_type="application/x-ndjson")
 
-    def _lines(self, client: str, edit: Insertion) -> Iterator[str]:
+    def _lines(self, client: str, edit: Edit) -> Iterator[str]:
         try:
-            for found in search(self.table, f"{client} searching", edit):
+            for found in self.table.search(f"{client} searching", edit):
                 found.pop("row", None)
                 yield json.dumps(found) + "\n"
         except Dropped:
@@ -227,11 +224,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def _json(work: Callable[[Request], Any]) -> Endpoint:
     """A route that answers a GET with JSON."""
-
-    async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(_answered, lambda: JSONResponse(work(request)))
-
-    return endpoint
+    return _drawn(lambda request: JSONResponse(work(request)))
 
 
 def _posted(table: Table, work: Work) -> Endpoint:
@@ -266,7 +259,7 @@ def _failed(error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, next(status for kind, status in _STATUS if isinstance(error, kind)))
 
 
-def _read(table: Table, body: bytes) -> tuple[str, Insertion, int]:
+def _read(table: Table, body: bytes) -> tuple[str, Edit, int]:
     """Who asks, the edit, and which turn of theirs it is, from a request's ``body``."""
     try:
         found = json.loads(body)
@@ -303,18 +296,9 @@ def _described(request: Request) -> Mapping[str, Any]:
     return {name: _number(request, name) for name in _NUMBERS} | {"opacity": opacity, "flip": flip}
 
 
-def _smaller(pixels: Pixels, longest: int) -> Pixels:
-    scale = longest / max(pixels.shape[:2])
-    if scale >= 1:
-        return pixels
-    size = max(1, round(scale * pixels.shape[1])), max(1, round(scale * pixels.shape[0]))
-    found: Pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
-    return found
-
-
 def _photo_of(pixels: Pixels) -> Response:
     small = pixels.shape[0] * pixels.shape[1] <= _PLAIN
-    return _encoded(pixels, ".png") if small else _encoded(_smaller(pixels, _LONGEST), ".jpg")
+    return _encoded(pixels, ".png") if small else _encoded(shrunk(pixels, _LONGEST)[0], ".jpg")
 
 
 def _encoded(pixels: Pixels, kind: str) -> Response:

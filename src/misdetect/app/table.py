@@ -1,62 +1,37 @@
 """``Table``: photos, objects and a detector, and what the detector makes of an object laid on a photo.
 
-An edit is fuzz's ``Insertion``, drawn by fuzz's workbench and judged by fuzz's oracle: what is seen here is what a
-campaign would see, pixel for pixel. Nothing here knows of HTTP; the detector is asked at a ``Desk``.
+An edit is one insertion of a campaign (``studies.fuzz.live``, which no other file of the app knows), asked about at a
+``Desk``. Nothing here knows of HTTP.
 """
 
 from asyncio import to_thread, wrap_future
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from misdetect.app.desk import Desk
 from misdetect.app.inside import inside_of
-from misdetect.compose.fade import Faded
-from misdetect.compose.paste import Paste
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.opened import Opened
 from misdetect.detectors import load_detector
-from misdetect.engine.requests import Detect, Steps, Trace
-from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED, Verdict, judge
-from misdetect.nouns.boxes import coverage, iou
+from misdetect.engine.requests import Detect, Trace
+from misdetect.metrics.metamorphic import EXTRA, MISSED, MOVED, RENAMED
+from misdetect.nouns.boxes import SIDES, coverage, iou
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.protocols import Detector, Traced, require
 from misdetect.nouns.spec import Spec
 from misdetect.pools.pool import Pool, build_pool, load_pool, mirrored
 from misdetect.said.errors import BadArray, BadData, BadSpec
-from misdetect.studies.fuzz.cases import Look, Try, changes_of
-from misdetect.studies.fuzz.plan import Task, shows_flicker
-from misdetect.studies.fuzz.reach import Background, Offer
-from misdetect.studies.fuzz.rows import INSERTION, Insertion
-from misdetect.studies.fuzz.settings import WIDEST, FuzzSettings
-from misdetect.studies.fuzz.workbench import Workbench
+from misdetect.studies.fuzz.live import HOW, LEAST_SIDE, MOST, Changed, Insertion, Kept, Live, Seen
 from misdetect.studies.running import showing_faint
 
-LEAST_SIDE = 4
-"""Pixels of the shorter side of an object, at least."""
 _LOOKED_AT = 64
 """Photos whose clean detections are remembered."""
 Box = list[Any]
 """x0, y0, x1, y1, the class, the score, and what became of it: "kept", "moved", "lost", "new" or "own"."""
-
-
-class _Bench(Workbench):
-    """A workbench that offers nothing: here a person chooses."""
-
-    def offers(self, sample: Sample, firm: Detections) -> list[Offer]:
-        """None."""
-        return []
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """A photo that was looked at: the ``row`` that fuzz keeps of it, its ``background``, and whether the detector shows
-    scores so low that flicker can be told (``told``)."""
-
-    row: Mapping[str, Any]
-    background: Background
-    told: bool
+Edit = Insertion
+QUESTIONS = MOST
+"""Asked by a search at most, null controls included."""
+T = TypeVar("T")
 
 
 class Table:
@@ -69,29 +44,13 @@ class Table:
         if not len(opened.data):
             raise BadData(f"{opened.data.spec} has no images.")
         own = load_pool(pool if pool is not None else own_pool(opened.data))
-        self.how = FuzzSettings(reach=WIDEST, relocate=False, shrink=False)
+        self.how = HOW
         shown, _ = showing_faint(detector, self.how.faint)
         self.detector = one_at_a_time(shown)
-        self.opened, self.objects = opened, len(own)
-        self.pool = mirrored(own)
-        self.bench = _Bench(opened, self.pool, self.detector.names, replace(self.how, reach=0))
+        self.data, self.objects, self.pool = opened.data, len(own), mirrored(own)
+        self.bench = Live(opened, self.pool, self.detector.names)
         self.desk = Desk(self.detector)
         self._seen: dict[int, Seen] = {}
-
-    @property
-    def data(self) -> Dataset:
-        """The photos."""
-        return self.opened.data
-
-    @property
-    def traced(self) -> bool:
-        """Whether the detector's inside can be seen."""
-        return isinstance(self.detector, Traced)
-
-    @property
-    def costly(self) -> bool:
-        """Whether questions cost something: then nobody asks while dragging."""
-        return hasattr(self.detector, "budget")
 
     def insertion(self, edit: Mapping[str, Any]) -> Insertion:
         """The edit that a stranger describes: ``photo`` and ``object`` by number, ``x``, ``y``, ``width`` and
@@ -111,7 +70,7 @@ class Table:
                 f"an object of at least {LEAST_SIDE} pixels lies inside the photo of {sample.width}x{sample.height}; "
                 f"got one of {width}x{height} at {x}, {y}."
             )
-        return Insertion(photo, thing + flip * self.objects, (x, y), (width, height), None, WIDEST, float(opacity))
+        return self.bench.insertion(photo, thing + flip * self.objects, (x, y), (width, height), float(opacity))
 
     def photo(self, number: int) -> Sample:
         """Photo ``number``."""
@@ -125,39 +84,33 @@ class Table:
             raise BadArray(f"there is no object {number}; there are {self.objects}.")
         return number
 
-    def run(self, asker: str, steps: Steps) -> list[Mapping[str, Any]]:
-        """Run the steps of a case; its rows."""
+    def run(self, asker: str, steps: Generator[Any, Any, T]) -> T:
+        """Run ``steps``, which yield what has to be asked; what they return."""
         answer = None
         while True:
             try:
                 asks = steps.send(answer)
             except StopIteration as stop:
-                return list(stop.value)
+                found: T = stop.value
+                return found
             single = not isinstance(asks, Sequence)
-            found = self.desk.ask(asker, [asks] if single else list(asks))  # type: ignore[list-item, arg-type]
-            answer = found[0] if single else found
+            answers = self.desk.ask(asker, [asks] if single else list(asks))
+            answer = answers[0] if single else answers
 
     def seen(self, asker: str, photo: int) -> Seen:
         """What is detected on a photo as it is; asked once."""
         known = self._seen.get(photo)
         if known is None:
-            (row,) = self.run(f"{asker} looking", Look(photo, twice=False).steps(self.bench))
-            background = Background.of_row(row, self.how.score, self.bench.classes)
-            known = self._seen[photo] = Seen(row, background, shows_flicker([row], self.how.rules))
+            known = self._seen[photo] = self.run(f"{asker} looking", self.bench.look(photo))
             for oldest in list(self._seen)[:-_LOOKED_AT]:
                 self._seen.pop(oldest, None)
         return known
-
-    def control(self, insertion: Insertion) -> Paste | Faded:
-        """The null control of an edit: fuzz's first patch, as opaque as the edit is."""
-        (patch,) = islice(self.bench.controls(insertion), 1)
-        return patch if insertion.opacity == 1 else Faded(patch, insertion.opacity)
 
     def answer(self, asker: str, insertion: Insertion, turn: int = 0, control: bool = False) -> dict[str, Any]:
         """What the object (or its null control) changes: the ``boxes`` to draw, and the ``changes``. Of an older
         ``turn`` of the same asker nobody wants to know any more."""
         seen = self.seen(asker, insertion.image)
-        picture = self.control(insertion) if control else self.bench.picture(insertion)
+        picture = self.bench.control(insertion) if control else self.bench.picture(insertion)
         (found,) = self.desk.ask(asker, [Detect(picture)], turn)
         return self.told(seen, insertion, found)
 
@@ -171,18 +124,16 @@ class Table:
 
     def told(self, seen: Seen, insertion: Insertion, found: Detections) -> dict[str, Any]:
         """What changed from what was ``seen`` to what is ``found`` with an edit."""
-        after = self.bench.classes.joined(found)
-        verdict = judge(seen.background.before, after, insertion.box, self.how.rules)
-        changes = changes_of(self.bench, seen.background, insertion, verdict)
+        changed = self.bench.changed(insertion, seen, found)
         return {
-            "boxes": self._boxes(seen.background, verdict, after),
-            "changes": [_told(change, insertion) for change in changes],
+            "boxes": self._boxes(seen.background.before, changed),
+            "changes": [_told(change, insertion) for change in changed.changes],
         }
 
-    def _boxes(self, background: Background, verdict: Verdict, after: Detections) -> list[Box]:
+    def _boxes(self, before: Detections, changed: Changed) -> list[Box]:
         """What is detected now, and what is lost, with what became of each."""
-        oracle, names = self.how.rules, self.bench.classes.names
-        before, found = background.before.above(oracle.score), after.above(oracle.score)
+        oracle, names, verdict = self.how.rules, self.bench.classes.names, changed.verdict
+        before, found = before.above(oracle.score), changed.after.above(oracle.score)
         fates = verdict.fates
         if fates is None:  # nothing changed: what continues no original is the object's own
             on = (iou(found.boxes, before.boxes) >= oracle.iou) & (found.labels[:, None] == before.labels)
@@ -203,17 +154,25 @@ class Table:
         seen = self.seen(asker, insertion.image)
         sample, picture = self.photo(insertion.image), self.bench.picture(insertion)
         clean, edited, found = self.desk.ask(asker, [Trace(sample), Trace(picture), Detect(picture)])
-        after = self.bench.classes.joined(found)
-        verdict = judge(seen.background.before, after, insertion.box, self.how.rules)
+        verdict = self.bench.changed(insertion, seen, found).verdict
         missed = [change.thing for change in verdict.changes if change.type in (MISSED, RENAMED)]
         before = seen.background.before.above(self.how.score)
         return inside_of(clean, edited, insertion.box, before, missed, self.detector.names, self.how.score)
 
-    def attempt(self, asker: str, insertion: Insertion, background: Background, told: bool) -> Mapping[str, Any]:
-        """The row of a campaign that tries just this, null controls included."""
-        task = Task(INSERTION, insertion, patches=self.how.patches)
-        (row,) = self.run(asker, Try(task, background, noisy=False, told=told).steps(self.bench))
-        return row
+    def search(self, asker: str, spot: Insertion, most: int = QUESTIONS) -> Iterator[dict[str, Any]]:
+        """Look for a failure around ``spot``: each place that is tried, and how it ends."""
+        seen = self.seen(asker, spot.image)
+        return self.bench.search(
+            spot, seen, lambda place, part: self.run(asker, self.bench.attempt(place, seen, part)), most
+        )
+
+    def keep(self, asker: str, insertion: Insertion, kept: Kept) -> dict[str, str]:
+        """Try ``insertion`` as a campaign does and keep it; the case, and the command that asks about it again."""
+        seen = self.seen(asker, insertion.image)
+        row = self.run(asker, self.bench.attempt(insertion, seen, seen.background))
+        if not row["changes"]:
+            raise BadArray("nothing changes here, so there is nothing to save.")
+        return kept.add(seen.row, row)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -222,7 +181,7 @@ class Table:
 
 def own_pool(data: Dataset) -> str | Pool:
     """The objects of ``data`` itself; of all its images, as a campaign has it, if its spec says which these are."""
-    return data.spec if data.part is None and data.spec != "memory:" else build_pool(data)
+    return data.spec if data.by_spec else build_pool(data)
 
 
 def one_at_a_time(detector: Detector) -> Detector:
@@ -240,6 +199,6 @@ def one_at_a_time(detector: Detector) -> Detector:
 def _told(change: Mapping[str, Any], insertion: Insertion) -> dict[str, Any]:
     """A change for the page: ``covered`` is how much of what was detected lies under the object's box."""
     names = ("type", "label", "became", "score", "after", "flickers", "counts", "harm", "thing")
-    box = [change[side] for side in ("x0", "y0", "x1", "y1")]
+    box = [change[side] for side in SIDES]
     hidden = 0.0 if change["type"] == EXTRA else float(coverage([box], by=[insertion.box])[0, 0])
     return {name: change[name] for name in names} | {"box": box, "covered": hidden}

@@ -11,7 +11,6 @@ from misdetect.cli.options import options, signed, subject
 from misdetect.cli.shell import Document, watching
 from misdetect.drawing.terminal import plain_table
 from misdetect.studies.contract import DATA, DETECTOR
-from misdetect.suites.harden.page import mean, number
 from misdetect.suites.harden.settings import HardenSettings
 
 
@@ -26,6 +25,8 @@ def _harden(detector: str, data: str, *, json: bool = False, **given: Any) -> in
 
 def show(console: Console, document: Document) -> None:
     """The document for a person: what it brought, every configuration, what was repaired and what broke."""
+    from misdetect.suites.harden.page import mean, number  # which draws, too
+
     for sentence in document["sentences"]:
         console.print(Text(sentence))
     entries = document["configurations"]

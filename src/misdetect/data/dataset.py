@@ -147,6 +147,11 @@ class Dataset(Sequence[Sample]):
     def __repr__(self) -> str:
         return f"Dataset({self.spec!r}: {self._size} images, {len(self.names)} classes)"
 
+    @property
+    def by_spec(self) -> bool:
+        """Whether its spec alone says what it is, but for how many of its images are used."""
+        return self.part is None and self.spec != "memory:"
+
     def subset(self, chosen: Sequence[int]) -> "Dataset":
         """A view of the images at ``chosen``."""
         chosen = list(chosen)

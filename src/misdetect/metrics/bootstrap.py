@@ -49,20 +49,25 @@ def interval(samples: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
     return np.where(empty, np.nan, low), np.where(empty, np.nan, high)
 
 
+def ends_of(samples: ArrayLike, confidence: float) -> list[float] | None:
+    """Both ends of the ``interval`` of one number's ``samples`` ``[R]``; ``None`` where there is none."""
+    low, high = (float(end) for end in interval(samples, confidence))
+    return None if np.isnan(low) else [low, high]
+
+
 def change(first: Floats, second: Floats, confidence: float) -> dict[str, Any] | None:
     """How a number differs between two readings of the same images: ``first`` and ``second`` ``[1 + R]``, what was
     measured and then what the same resamples give. ``difference`` is second - first; it is ``certain`` where its
     ``interval`` excludes 0. ``None`` where either was not measured."""
     if np.isnan(first[0]) or np.isnan(second[0]):
         return None
-    low, high = (float(end) for end in interval((second - first)[1:], confidence))
-    known = not np.isnan(low)
+    ends = ends_of((second - first)[1:], confidence)
     return {
         "first": float(first[0]),
         "second": float(second[0]),
         "difference": float(second[0] - first[0]),
-        "interval": [low, high] if known else None,
-        "certain": known and not low <= 0 <= high,
+        "interval": ends,
+        "certain": ends is not None and not ends[0] <= 0 <= ends[1],
     }
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from misdetect.engine.backend import Asking
     from misdetect.engine.requests import Study
     from misdetect.engine.store import Run
+    from misdetect.nouns.picture import Picture
     from misdetect.nouns.protocols import Detector
     from misdetect.registry import Registered
     from misdetect.studies.running import Running
@@ -201,6 +202,27 @@ class Made(Protocol):
         ...
 
 
+class Edits(Protocol):
+    """The edited pictures of a run, by the number of their case, to be shown to any detector."""
+
+    @property
+    def numbers(self) -> Sequence[int]: ...
+    @property
+    def key(self) -> str:
+        """What they show, wherever the run lies."""
+        ...
+
+    def photo(self, number: int) -> int:
+        """The index of the photo that it was made of."""
+        ...
+
+    def box(self, number: int) -> tuple[int, int, int, int]:
+        """What was put in: x0, y0, x1, y1 in pixels."""
+        ...
+
+    def picture(self, number: int) -> Picture: ...
+
+
 @dataclass(frozen=True)
 class Subject:
     """What a verb is about, beside its settings: its name in Python and as an option, and its help."""
@@ -285,7 +307,10 @@ class Kind:
     claims: Part[Mapping[str, Claim] | None] = Part("claims:CLAIMS")
     """What assertions hold of a run, by the assertion's name without ``assert_``."""
     images: Part[Callable[[Run, Dataset, str | None, Inserted, Hidden], Made] | None] = Part(None)
-    """``images(run, data, which, inserted, hidden)``: the images that it made, as data to train on."""
+    """``images(run, data, which, inserted, hidden)``: the images that it made, as data to train on. Of a study with
+    ``edits``, ``which`` may be "all" that fail, or "any"."""
+    edits: Part[Callable[[Run, Dataset], Edits] | None] = Part("edits:edits")
+    """``edits(run, data)``: the objects that it put into photos, to be shown again."""
 
     compare: Part[Callable[[Mapping[str, Run], float, int], Document] | None] = Part("compare:compare")
     """``compare(runs, confidence, seed)``: more of several runs than their numbers. All of them are run directories,

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from attack_toys import SIDE, Tiles, data
+from attack_toys import SIDE, Tiles, data, drive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.engine.requests import Gradient
 from misdetect.nouns.detections import Truth
 from misdetect.said.errors import BadSpec
 from misdetect.studies.attack.where import Where, distances
@@ -14,22 +13,6 @@ from misdetect.studies.climb import Ball, Pace, class_aware, climb, uphill
 
 TRUTH = data(1)[0].truth
 IMAGE = data(1)[0].image
-
-
-def drive(steps, detector):
-    """Answer what ``steps`` asks by ``detector``; what it returns."""
-    answer = None
-    while True:
-        try:
-            asks = steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        single = isinstance(asks, Gradient)
-        answers = []
-        for ask in [asks] if single else asks:
-            (value,), (slope,) = detector.gradient([ask.pixels], [ask.truth], ask.loss)
-            answers.append((float(value), slope))
-        answer = answers[0] if single else answers
 
 
 @given(

@@ -15,8 +15,8 @@ from misdetect.engine.requests import Case, Finished
 from misdetect.engine.store import Run
 from misdetect.metrics.mechanisms import MECHANISMS
 from misdetect.studies.attack import ATTACK
-from misdetect.studies.attack.rows import SCHEMA
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.conditions import SCHEMA
 
 NAMES = ("cup", "bowl", "vase", "lamp")
 IMAGES, CLIMBED = 7, 5

@@ -6,9 +6,9 @@ from written_runs import thing, written
 from misdetect.data.memory import from_pairs
 from misdetect.studies.attack import evidence
 from misdetect.studies.attack.evidence import AttackStage
-from misdetect.studies.attack.rows import SCHEMA as ATTACK
 from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.conditions import SCHEMA as ATTACK
 
 
 def test_an_images_own_name_may_have_slashes():

@@ -12,8 +12,9 @@ from misdetect.data.memory import from_pairs
 from misdetect.drawing import figures
 from misdetect.drawing.larger import LEAST
 from misdetect.studies.attack import figures as attack
-from misdetect.studies.attack.rows import SCHEMA, png
+from misdetect.studies.attack.rows import png
 from misdetect.studies.attack.settings import AttackSettings
+from misdetect.studies.conditions import SCHEMA
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from misdetect.studies.attack.ladder import MASKED, STRONG, UNCHECKED, WEAK, ladder, rungs_of
-from misdetect.studies.attack.results import Objects
 from misdetect.studies.attack.verdict import verdict
+from misdetect.studies.conditions_read import Objects
 
 SOUND = {"noise": 0, "fgsm": 4, "few": 8, "main": 16, "many": 17, "starts": 17, "far": 20, "transfer": 16}
 

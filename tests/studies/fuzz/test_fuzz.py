@@ -21,7 +21,7 @@ from misdetect.pools.pool import load_pool
 from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.documents import document_of
 from misdetect.studies.fuzz.campaign import rebuild
-from misdetect.studies.fuzz.failing import failing_images
+from misdetect.studies.fuzz.images import images
 from misdetect.studies.fuzz.results import Campaign
 from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, SHRINKING, Insertion
 from misdetect.studies.fuzz.settings import STRATEGIES, FuzzSettings
@@ -318,8 +318,8 @@ def test_unnatural_insertions_are_not_asked_about(rooms, pool, tmp_path):
 def test_failing_images_keep_the_labels_of_their_background(rooms, pool, tmp_path):
     box = GlassBox(rooms, [VanishNear(distance=12)])
     run, campaign = fuzz(rooms, pool, box, tmp_path / "run", strategy="guided", reach=3)
-    plain = failing_images(run.directory, rooms)
-    labelled = failing_images(run.directory, rooms, inserted="labelled")
+    plain = images(run.directory, rooms, None, "unlabelled", "drop").dataset()
+    labelled = images(run.directory, rooms, None, "labelled", "drop").dataset()
     insertion = Insertion.of_row(campaign.failing[0])
     assert np.array_equal(plain[0].truth.boxes, rooms[insertion.image].truth.boxes)
     assert len(labelled[0].truth) == len(plain[0].truth) + 1

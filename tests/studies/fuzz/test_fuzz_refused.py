@@ -82,7 +82,7 @@ def test_a_run_that_another_began_in_the_meantime_is_not_touched(tmp_path, monke
 
     def late(study, detector, folder, **more):
         if not held:
-            theirs = type(study)(study.bench._opened, study.bench.pool, detector.names, changed(study.how), 40)
+            theirs = type(study)(study.bench.opened, study.bench.pool, detector.names, changed(study.how), 40)
             held.append(begin(theirs, detector, folder, **more))
             Budget(path=budget_file(out)).take(7)
             held.append(listing(tmp_path))

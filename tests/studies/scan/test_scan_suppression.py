@@ -4,7 +4,7 @@ import numpy as np
 
 from misdetect.nouns.boxes import sides
 from misdetect.nouns.candidates import Candidates, Dropped, Pairs, Reason
-from misdetect.studies.scan.suppression import explain_losses
+from misdetect.studies.suppression import explain_losses
 
 A, B, C = [0, 0, 20, 20], [12, 0, 32, 20], [24, 0, 44, 20]
 

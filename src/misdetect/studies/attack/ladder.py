@@ -15,7 +15,7 @@ import numpy as np
 from misdetect.drawing.words import percent
 from misdetect.metrics.bootstrap import REPEATS
 from misdetect.metrics.slices import rate_intervals
-from misdetect.studies.attack.results import Objects
+from misdetect.studies.conditions_read import Objects
 
 WEAK, MASKED = "attack too weak", "gradients masked"
 STRONG, UNCHECKED = "no rung broken", "not checked"

@@ -16,10 +16,10 @@ from misdetect.nouns.labels import Joined
 from misdetect.nouns.protocols import Detector, Traced
 from misdetect.said.errors import BadData, MisdetectError, NothingToTest
 from misdetect.studies.attack.plan import TRANSFER, transfer_rung
-from misdetect.studies.attack.rows import Scene
 from misdetect.studies.attack.settings import NONE, AttackSettings
 from misdetect.studies.attack.study import AttackStudy
 from misdetect.studies.attack.transfer import asked, rival, transferred
+from misdetect.studies.conditions import Scene
 
 _AT_ONCE = 32
 """Images that are looked at together while those with a found object are sought."""

@@ -16,7 +16,8 @@ from misdetect.nouns.protocols import Detector, as_white_box
 from misdetect.said.errors import BadData, DetectorFailed
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.prepare import rebuild
-from misdetect.studies.attack.rows import Scene, pixels_of
+from misdetect.studies.attack.rows import pixels_of
+from misdetect.studies.conditions import Scene
 from misdetect.studies.replay import find
 
 _STORED = "SELECT kind, id, found, png FROM rows WHERE case_index = ? ORDER BY row"

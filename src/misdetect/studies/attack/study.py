@@ -17,18 +17,10 @@ from misdetect.engine.requests import Case, Detect, Gradient, Steps, Trace
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, Raw, digest
 from misdetect.studies.attack.plan import CLEAN, Attack, from_afar, main_attacks, rungs, transfer_rung
-from misdetect.studies.attack.rows import (
-    IMAGE,
-    SCHEMA,
-    Answer,
-    Scene,
-    detection_rows,
-    image_row,
-    object_rows,
-    own_columns,
-)
+from misdetect.studies.attack.rows import ablation_rows, image_row
 from misdetect.studies.attack.settings import AttackSettings
 from misdetect.studies.climb import Ball, Climb, Slope, class_aware, climb, uphill
+from misdetect.studies.conditions import IMAGE, SCHEMA, Answer, Scene, detection_rows, object_rows, own_columns
 from misdetect.studies.joined import JoinedStudy
 
 _BLOCK = 32
@@ -113,7 +105,7 @@ class AttackStudy(JoinedStudy):
         if task.attack == CLEAN:
             before = Answer.of((yield (Trace if self.inside else Detect)(scene.sample)))
             looked = {"kind": IMAGE}  # so that an image without anything in it is done too
-            rows = [looked, *object_rows(scene, before, before, self.how), *detection_rows(scene, before, self.how)]
+            rows = [looked, *object_rows(scene, before, before, self.how), *detection_rows(scene, before)]
             return [own | row for row in rows]
         attack = self.attacks[task.attack]
         ask = Trace if self.inside and attack.thorough else Detect
@@ -125,7 +117,9 @@ class AttackStudy(JoinedStudy):
         row = image_row(made, total, adversarial, clean, pixels, keep=self.how.keep and attack.thorough)
         rows = [row, *object_rows(scene, before, after, self.how)]
         if attack.thorough:
-            rows += detection_rows(scene, after, self.how, before.inside if attack.loss is not None else None)
+            rows += detection_rows(scene, after)
+            if attack.loss is not None and before.inside is not None and after.inside is not None:
+                rows += ablation_rows(scene, before.inside, after.inside, self.how)
         return [own | each for each in rows]
 
     def _attacked(

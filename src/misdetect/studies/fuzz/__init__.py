@@ -4,8 +4,9 @@ Detection Systems").
 The oracle is in ``metrics/metamorphic``, what a change means against the truth in ``metrics/harm``. ``campaign`` begins
 or goes on with a run; ``study`` hands out its cases, ``plan`` decides on them round by round (``adaptive``: where a
 failure is most likely; ``reach``: what may be inserted where; ``search``: relocate and shrink); ``cases`` ask and make
-rows at the ``workbench``; ``truth`` judges them; ``results``, ``document``, ``tables`` and ``ledger`` are what a run
-says, ``replay`` and ``failing`` what can be done with its cases.
+``rows`` at the ``workbench``; ``truth`` judges them; ``results``, ``document`` and ``tables`` are what a run says,
+``replay``, ``edits`` and ``images`` what can be done with its cases; ``live`` is one insertion at a time, chosen by a
+person.
 """
 
 from misdetect.studies.contract import Kind
@@ -22,6 +23,5 @@ FUZZ = Kind(
     settings="settings:FuzzSettings",
     prepare="campaign:prepare",
     rebuild="campaign:rebuild",
-    ledger="ledger:ledger",
-    images="failing:images",
+    images="images:images",
 )

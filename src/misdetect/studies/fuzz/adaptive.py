@@ -104,30 +104,13 @@ class Calibration:
         np.add.at(self._hits, where, hit[live].astype(np.float64))
 
 
-@dataclass
-class Trust:
-    """What a background delivered over what was expected of it: a promise that is not kept counts for less."""
-
-    expected: float = 1.0
-    delivered: float = 1.0
-
-    def learn(self, expected: float, delivered: float) -> None:
-        """Take down one insertion."""
-        self.expected += expected
-        self.delivered += delivered
-
-    @property
-    def factor(self) -> float:
-        """By how much to multiply the next expectation."""
-        return self.delivered / self.expected
-
-
 @dataclass(eq=False)
 class Target:
     """A background under attack. Things ``[A]``: ``boxes``, their ``index`` among the detections, ``faint`` (to be made
     an extra) or not (to be missed), ``start`` in log-odds, ``need``: how far it has to move, ``weight``: how much a
     failure would still be worth. Tried edits ``[n]``: ``tried`` boxes, ``kinds`` (cutouts), ``moved`` ``[n, A]``.
-    ``awaited``: planned, not answered yet, how ``short`` each is expected to leave the things and what it is worth."""
+    ``awaited``: planned, not answered yet, how ``short`` each is expected to leave the things and what it is worth.
+    ``expected`` and ``delivered``: the failures that its insertions were worth, and those that they made."""
 
     background: Background
     index: Ints
@@ -142,7 +125,8 @@ class Target:
     moved: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     awaited: dict[Insertion, tuple[Floats, float]] = field(default_factory=dict)
     visits: int = 0
-    trust: Trust = field(default_factory=Trust)
+    expected: float = 1.0
+    delivered: float = 1.0
 
     @classmethod
     def of(cls, background: Background, oracle: Oracle) -> "Target":
@@ -208,7 +192,7 @@ class Adaptive:
             if image not in self._options:
                 self._options[image] = self._look_around(target)
             seldom = 1 + 1 / np.sqrt(1 + len(target.tried))  # what was seldom tried is tried sooner
-            appeal = target.trust.factor * seldom
+            appeal = target.delivered / target.expected * seldom  # a promise that is not kept counts for less
             best += [(-appeal * w, w, image, chosen) for w, chosen in self._chosen(target, self._options[image])]
         best = sorted(best)[:most]
         plan = []
@@ -236,7 +220,8 @@ class Adaptive:
             live = target.weight > 0
             hit = self._hits(target, row["changes"])
             self._calibration.learn(short, target.faint, live, hit)
-            target.trust.learn(expected, float((hit & live).sum()))
+            target.expected += expected
+            target.delivered += float((hit & live).sum())
 
     def _hits(self, target: Target, changes: Sequence[Mapping[str, Any]]) -> Bools:
         """Which things ``[A]`` failed by the inserted object's doing. What was found is worth nothing a second time;

@@ -80,12 +80,7 @@ def _objects(opened: Opened, settings: FuzzSettings) -> Pool:
         return _segmented(opened.data, settings.segmenter, settings)
     if settings.pool is not None:
         return load_pool(settings.pool)
-    return build_pool(opened.whole if _can_be_opened(opened.whole) else opened.data)
-
-
-def _can_be_opened(data: Dataset) -> bool:
-    """Whether its spec alone says what ``data`` is, but for how many of its images are used."""
-    return data.part is None and data.spec != "memory:"
+    return build_pool(opened.whole if opened.whole.by_spec else opened.data)
 
 
 def _segmented(data: Dataset, segmenter: str, settings: FuzzSettings) -> Pool:
@@ -116,7 +111,7 @@ def _without_counts(settings: FuzzSettings) -> Callable[[int, int], None] | None
 def rebuild(run: Run, data: Dataset) -> FuzzStudy:
     """The study of ``run`` again. Its pool must be what it was."""
     stored = run.settings
-    same = stored["pool"] == data.spec and (data.limited_to is None or not _can_be_opened(data))
+    same = stored["pool"] == data.spec and (data.limited_to is None or not data.by_spec)
     pool = build_pool(data) if same else load_pool(stored["pool"])
     if pool.fingerprint != stored["pool_fingerprint"]:
         raise RunMismatch(

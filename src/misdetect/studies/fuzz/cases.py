@@ -5,35 +5,28 @@ the same shape in the same place, filled from the background. A case is a small 
 nothing has to tell the three apart.
 """
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from misdetect.compose.placement import boxes_at, free
 from misdetect.engine.requests import Detect, Steps
+from misdetect.metrics.control import Control
 from misdetect.metrics.metamorphic import Change, Verdict, compare, judge
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Picture, Pixels, digest
 from misdetect.studies.fuzz.plan import Task
 from misdetect.studies.fuzz.reach import Background
-from misdetect.studies.fuzz.rows import CLEAN, INSERTION, RELOCATION, WATCH, Evidence, Insertion
+from misdetect.studies.fuzz.rows import CLEAN, RELOCATION, WATCH, Insertion
 from misdetect.studies.fuzz.search import Search, SearchResult, relocate, shrink
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench, merged
 
 _NOWHERE = (-1e9, -1e9, -1e9, -1e9)
 """Where nothing was inserted."""
-
-
-class Content(Protocol):
-    """What a case is about."""
-
-    def steps(self, bench: Workbench) -> Steps:
-        """The generator that asks and returns the rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +69,49 @@ class Look:
                 "width": sample.width,
                 "height": sample.height,
                 "detections": merged(bench.classes.records(kept), bench.judge(self.image).detections(kept)),
-                "offers": [offer.as_dict() for offer in bench.offers(sample, before.above(oracle.score))],
+                "offers": [asdict(offer) for offer in bench.offers(sample, before.above(oracle.score))],
                 "least": min([*found[0].scores.tolist(), *bench.shown_from], default=None),
                 "differs": not _same(found[0], found[1]) if self.twice else None,
                 "noise": noise if self.twice else None,
             }
         ]
+
+
+@dataclass
+class Controls:
+    """What is known of the ``changes`` of one insertion: ``patches``, of each change whether each patch of the null
+    control makes it too; ``again``: what the same question changed when it was asked a second time; ``told``: whether
+    the detector shows scores low enough to tell a failure from flicker."""
+
+    changes: Sequence[Change]
+    control: Control
+    told: bool
+    again: Sequence[Change] | None = None
+    patches: list[list[bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.patches = [[] for _ in self.changes]
+
+    def add(self, control: Sequence[Change]) -> None:
+        """Take down what one more patch changed."""
+        for change, seen in zip(self.changes, self.patches, strict=True):
+            seen.append(any(change.same_as(other) for other in control))
+
+    def holds(self, change: Change) -> bool:
+        """Whether ``change`` is a failure, does not flicker, and repeats where it was asked about again."""
+        repeats = self.again is None or any(change.same_as(other) for other in self.again)
+        return change.counts and not change.flickers and repeats
+
+    def cleared(self, number: int) -> bool | None:
+        """Whether change ``number`` is none that patches make; ``None`` as long as another patch may tell."""
+        seen = self.patches[number]
+        return self.control.clear(len(seen), sum(seen)) if seen else None
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """What a row keeps of each change. ``cleared``: it holds, and patches do not make it."""
+        for number, change in enumerate(self.changes):
+            real = self.holds(change) and self.cleared(number) is True
+            yield {"patches": self.patches[number] or None, "cleared": real, "attributable": real and self.told}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +134,12 @@ class Try:
             return [{**row, "naturalness": natural, "queries": 0, "failed": None, "changes": []}]
         after = bench.classes.joined((yield Detect(picture)))
         verdict = judge(before, after, insertion.box, how.rules)
-        evidence = Evidence(verdict.changes, how.control, self.told)
-        asked = 1 + (yield from self._controls(bench, evidence, picture))
+        seen = Controls(verdict.changes, how.control, self.told)
+        asked = 1 + (yield from self._controls(bench, seen, picture))
         return [
             {
                 **row,
-                **_outcome(changes_of(bench, self.background, insertion, verdict, evidence)),
+                **_outcome(changes_of(bench, self.background, insertion, verdict, seen)),
                 "naturalness": bench.naturalness(insertion, picture),
                 "queries": asked,
                 "standing": verdict.standing.tolist(),
@@ -117,27 +147,27 @@ class Try:
             }
         ]
 
-    def _controls(self, bench: Workbench, evidence: Evidence, picture: Picture) -> Generator[Detect, Detections, int]:
-        """Ask about patches until each new failure is clear, into ``evidence``; how many questions that took.
+    def _controls(self, bench: Workbench, seen: Controls, picture: Picture) -> Generator[Detect, Detections, int]:
+        """Ask about patches until each new failure is clear, into ``seen``; how many questions that took.
 
         Of what is known to be an object's doing the adaptive strategy asks no more; of every other failing insertion
         one patch is asked about, as a fair control of a rate has to."""
         how, insertion, before = bench.how, self.task.insertion, self.background.before
-        failing = firm(evidence.changes, how)
+        failing = firm(seen.changes, how)
         new = [change for change in failing if not any(change.same_as(known) for known in self.task.known)]
         if not new and (not failing or how.strategy == "adaptive"):
             return 0
         asked = 0
         if self.noisy and new:
             once_more = bench.classes.joined((yield Detect(Again(picture))))
-            evidence.again = compare(before, once_more, insertion.box, how.rules)
+            seen.again = compare(before, once_more, insertion.box, how.rules)
             asked += 1
-        open_ = [i for i, change in enumerate(evidence.changes) if change in new and evidence.holds(change)]
+        open_ = [i for i, change in enumerate(seen.changes) if change in new and seen.holds(change)]
         for patch in islice(bench.controls(insertion), self.task.patches):
             answer = bench.classes.joined((yield Detect(patch)))
-            evidence.add(compare(before, answer, insertion.box, how.rules))
+            seen.add(compare(before, answer, insertion.box, how.rules))
             asked += 1
-            if all(evidence.cleared(number) is not None for number in open_):
+            if all(seen.cleared(number) is not None for number in open_):
                 break
         return asked
 
@@ -153,32 +183,33 @@ class Follow:
     def steps(self, bench: Workbench) -> Steps:
         """One row: where the search ended."""
         task, before, how = self.task, self.background.before, bench.how
-        search = self._search()
-        verdicts: dict[Insertion, Verdict] = {}
-        answers: dict[Insertion, Detections] = {}
+        search, result = self._search(), SearchResult(task.insertion)
+        seen: dict[Insertion, tuple[Detections, Verdict]] = {}
         tried, asked = next(search, None), 0
         while tried is not None:
             asked += 1
-            answers[tried] = bench.classes.joined((yield Detect(bench.picture(tried))))
-            verdicts[tried] = judge(before, answers[tried], tried.box, how.rules)
+            after = bench.classes.joined((yield Detect(bench.picture(tried))))
+            verdict = judge(before, after, tried.box, how.rules)
+            seen[tried] = after, verdict
             try:
-                tried = search.send(self._fails(verdicts[tried].changes, how))
+                tried = search.send(self._fails(verdict.changes, how))
             except StopIteration as stop:
-                result: SearchResult = stop.value
-                break
-        else:
-            result = SearchResult(task.insertion)
+                result, tried = stop.value, None
         end = result.insertion
-        verdict = verdicts.get(end)
+        changes, found = list[dict[str, Any]](), None
+        if end in seen:
+            after, verdict = seen[end]
+            changes = changes_of(bench, self.background, end, verdict)
+            found = bench.classes.records(after.above(how.rules.low))
         return [
             {
                 **_row(bench, task, end),
                 "naturalness": bench.naturalness(end, bench.picture(end)),
-                **_outcome([] if verdict is None else changes_of(bench, self.background, end, verdict)),
+                **_outcome(changes),
                 "failed": True,  # at least where it began
                 "queries": asked,  # some may be of the same edit: whole pixels are few
                 "origin": task.origin,
-                "found": bench.classes.records(answers[end].above(how.rules.low)) if end in answers else None,
+                "found": found,
                 "progress": result.progress if task.phase == RELOCATION else None,
                 "strength": result.strength if task.phase != RELOCATION else None,
             }
@@ -198,11 +229,6 @@ class Follow:
         return any(change.same_as(self.kept) for change in found) if self.kept is not None else bool(found)
 
 
-def content_of(task: Task, background: Background, kept: Change | None, noisy: bool, told: bool) -> Content:
-    """The case that does ``task``."""
-    return Try(task, background, noisy, told) if task.phase == INSERTION else Follow(task, background, kept)
-
-
 def firm(changes: Sequence[Change], how: FuzzSettings) -> list[Change]:
     """The changes that make a failure."""
     return [change for change in changes if change.counts and (how.count_flicker or not change.flickers)]
@@ -217,15 +243,15 @@ def changes_of(
     background: Background,
     insertion: Insertion,
     verdict: Verdict,
-    evidence: Evidence | None = None,
+    seen: Controls | None = None,
 ) -> list[dict[str, Any]]:
     """The changes as a row keeps them, with what the controls (``None``: not asked) and the annotations say of each."""
     if not verdict.changes:
         return []
     judged = bench.judge(insertion.image).changes(verdict, background.objects, background.right, insertion.box)
     own = [bench.classes.change_record(change) for change in verdict.changes]
-    evidence = evidence or Evidence(verdict.changes, bench.how.control, told=False)
-    return merged(own, evidence.records(), judged)
+    seen = seen or Controls(verdict.changes, bench.how.control, told=False)
+    return merged(own, seen.records(), judged)
 
 
 def _same(one: Detections, other: Detections) -> bool:

@@ -186,16 +186,20 @@ def _intervals(campaign: Campaign) -> dict[str, Any]:
     known = {"confidence": campaign.how.confidence}
     if not campaign.clean:  # a budget that was spent before it began
         return dict.fromkeys(RATES) | known
-    counts = tallies(campaign)
-    draws = bootstrap.resamples(len(counts), seed=campaign.how.seed)
-    rates = {name: k * bootstrap.ratios(draws, counts[:, a], counts[:, b]) for name, (a, b, k) in RATES.items()}
-    return {name: _ends(rate, campaign.how.confidence) for name, rate in rates.items()} | known
+    draws = bootstrap.resamples(len(campaign.place), seed=campaign.how.seed)
+    drawn = rates(tallies(campaign), draws)
+    return {name: bootstrap.ends_of(rate, campaign.how.confidence) for name, rate in drawn.items()} | known
+
+
+def rates(counts: Floats, draws: Floats) -> dict[str, Floats]:
+    """Each rate ``[R]`` of the ``draws`` ``[R, K]`` of backgrounds with ``counts`` ``[K, 5]``, as ``tallies`` are."""
+    return {name: k * bootstrap.ratios(draws, counts[:, a], counts[:, b]) for name, (a, b, k) in RATES.items()}
 
 
 def tallies(campaign: Campaign) -> Floats:
     """Of each background ``[K, 5]``: queries, insertions, failing ones, failures that are the inserted objects' doing,
     and those of them that do harm."""
-    images = {row["image"]: i for i, row in enumerate(campaign.clean)}
+    images = campaign.place
     counts = np.zeros((len(images), 5))
     for row in campaign.everything:
         counts[images[row["image"]], 0] += row["queries"]
@@ -206,11 +210,6 @@ def tallies(campaign: Campaign) -> Floats:
     for failure in campaign.attributable:
         counts[images[failure.key[0]], 3:] += 1, failure.change["harm"] == HARMFUL
     return counts
-
-
-def _ends(samples: Floats, confidence: float) -> list[float] | None:
-    low, high = (float(end) for end in bootstrap.interval(samples, confidence))
-    return None if np.isnan(low) else [low, high]
 
 
 def _entry(failure: Distinct, confidence: float) -> Document:
@@ -297,7 +296,6 @@ def _listed(counts: Mapping[str, int]) -> str:
 def numbers(document: Document) -> dict[str, Headline]:
     """For comparing runs."""
     ends = document["intervals"]
-    rates = ("harmful_per_1000", "attributable_per_1000", "failure_rate")
-    found = {name: Headline(document[name], ends[name]) for name in rates}
+    found = {name: Headline(document[name], ends[name]) for name in reversed(RATES)}
     found |= {name: Headline(document[name]) for name in ("raw_failure_rate", "unique_failures", "queries")}
     return found | {"coverage.objects": Headline(document["coverage"]["objects"])}

@@ -8,43 +8,37 @@ from misdetect.studies.contract import Document
 
 def tables(documents: Sequence[Document]) -> Iterator[Table]:
     """Paper 4, Tables 1, 3 and 4, counted as the paper does, and what is left of it after the controls."""
-    found = [(document, document["tables"]) for document in documents]
+    named = [(called(document), document["tables"], document) for document in documents]
+    counts = ("synthetic_images", "detected_objects", "images_causing_failures")
     yield Table(
         "Result overview.",
         ["", "synthetic images", "detected objects", "images causing failures", "percent", "USD"],
         [
             [
-                called(document),
-                str(tables["1"]["synthetic_images"]),
-                str(tables["1"]["detected_objects"]),
-                str(tables["1"]["images_causing_failures"]),
+                name,
+                *(str(tables["1"][count]) for count in counts),
                 number(tables["1"]["share_causing_failures"], None, 1, 100),
                 number(tables["1"]["usd"], None, 2),
             ]
-            for document, tables in found
+            for name, tables, _ in named
         ],
     )
     yield Table(
         "Breakdown of images causing failures.",
         ["", "inserted object", "relocated object", "unique of these"],
-        [[called(document), *map(str, tables["3"].values())] for document, tables in found],
+        [[name, *map(str, tables["3"].values())] for name, tables, _ in named],
     )
     yield Table(
         "Naturalness: average HOG intersection with the background, in percent.",
         ["", "inserted object", "relocated object"],
-        [[called(document), *map(number, tables["4"].values())] for document, tables in found],
+        [[name, *map(number, tables["4"].values())] for name, tables, _ in named],
     )
-    ends = "intervals"
+    rate = "harmful_per_1000"
     yield Table(
         "Distinct failures that inserted objects, and no patches of texture, cause.",
         ["", "attributable", "harmful", "harmful per 1,000 queries"],
         [
-            [
-                called(document),
-                str(document["attributable"]),
-                str(document["harm"]["harmful"]),
-                number(document["harmful_per_1000"], document[ends]["harmful_per_1000"]),
-            ]
-            for document in documents
+            [name, str(own["attributable"]), str(own["harm"]["harmful"]), number(own[rate], own["intervals"][rate])]
+            for name, _, own in named
         ],
     )

@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -67,22 +67,6 @@ class Task:
     change: int = -1
     destination: tuple[float, float] | None = None
     budget: int | None = None
-
-
-class Strategy(Protocol):
-    """Plans insertions into the backgrounds it was given, and learns from their rows."""
-
-    def add(self, backgrounds: Sequence[Background]) -> None:
-        """Insert into these too."""
-        ...
-
-    def plan(self, most: int) -> list[Insertion]:
-        """Up to ``most`` insertions; none when there is nothing left to try."""
-        ...
-
-    def learn(self, rows: Sequence[Row]) -> None:
-        """Take in the rows of insertions that are done."""
-        ...
 
 
 def shows_flicker(clean: Iterable[Row], rules: Oracle) -> bool:
@@ -168,7 +152,7 @@ class Planner:
         self.noisy, self.told = False, False
         self._budgets, self._budget = tuple(budgets), budgets[0]
         adaptive = how.strategy == "adaptive"
-        self._strategy: Strategy = Adaptive(how.allowed, how.rules, how.seed) if adaptive else Listed(how)
+        self._strategy: Adaptive | Listed = Adaptive(how.allowed, how.rules, how.seed) if adaptive else Listed(how)
         self._round = _ROUND if how.queries is None or not adaptive else min(_ROUND, max(8, how.queries // 128))
         self._under_way: list[_UnderWay] = []
         self._follow_ups: dict[str, deque[Task]] = {SHRINKING: deque(), RELOCATION: deque()}

@@ -8,7 +8,7 @@ reach is only tried where the ones before it found no place, except by the adapt
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import Any
 
@@ -51,10 +51,6 @@ class Offer:
     def size(self) -> tuple[int, int]:
         """Width and height."""
         return self.width, self.height
-
-    def as_dict(self) -> dict[str, Any]:
-        """For a background's row."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +108,7 @@ def companions(data: Dataset) -> dict[str, list[str]]:
         present = sorted({data.names[int(label)] for label in sample.truth.labels})
         for one, other in permutations(present, 2):
             together.setdefault(one, Counter())[other] += 1
-    return {one: [name for name, _ in sorted(found.items(), key=_often)] for one, found in together.items()}
-
-
-def _often(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]
+    return {one: sorted(found, key=lambda name: (-found[name], name)) for one, found in together.items()}
 
 
 def offers(

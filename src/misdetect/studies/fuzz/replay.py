@@ -1,17 +1,13 @@
 """One case of a campaign asked again: does the same happen now, to this detector or to another?"""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from misdetect.data.dataset import Dataset
+from misdetect.drawing.figures import save_png
 from misdetect.engine import ask
 from misdetect.engine.backend import Asking
 from misdetect.engine.store import Run
-from misdetect.kept.files import whole_file
 from misdetect.metrics.metamorphic import Change, compare, same_extra
 from misdetect.nouns.boxes import SIDES
 from misdetect.nouns.detections import Detections
@@ -34,7 +30,7 @@ def replay(run: Run, data: Dataset, case: str, detector: Detector) -> Document:
     picture = bench.picture(insertion)
     before, after = (bench.classes.joined(found) for found in _ask(detector, [bench.sample(insertion.image), picture]))
     changes, same = compared(study.how, bench.classes, row, before, after)
-    written = _save(run.path / "images" / f"replay-{row['case'].replace('/', '-')}.png", picture)
+    written = save_png(run.path / "images" / f"replay-{row['case'].replace('/', '-')}.png", picture.render())
     return {
         "run": run.address,
         "study": run.study,
@@ -78,16 +74,13 @@ def compared(
     oracle = how.rules
     changes = compare(before.above(min(WATCH, oracle.low)), after, Insertion.of_row(row).box, oracle)
     now, then = firm(changes, how), firm([classes.change(record) for record in row["changes"] or ()], how)
-    same = all(any(map(_like(one), then)) for one in now) and all(any(map(_like(one), now)) for one in then)
-    return changes, same
+    same = all(any(_alike(one, other) for other in then) for one in now)
+    return changes, same and all(any(_alike(one, other) for other in now) for one in then)
 
 
-def _like(one: Change) -> Callable[[Change], bool]:
-    def like(other: Change) -> bool:
-        same = one.type == other.type and one.became == other.became
-        return same and same_extra(one.label, one.box, other.label, other.box)
-
-    return like
+def _alike(one: Change, other: Change) -> bool:
+    same = one.type == other.type and one.became == other.became
+    return same and same_extra(one.label, one.box, other.label, other.box)
 
 
 def _ask(detector: Detector, pictures: Sequence[Picture]) -> list[Detections]:
@@ -106,10 +99,3 @@ def _told(record: Mapping[str, Any]) -> Document:
     """A change for people; the controls were not asked."""
     kept = {name: record[name] for name in ("type", "label", "became", "score", "after", "flickers", "counts")}
     return kept | {"box": [record[name] for name in SIDES]}
-
-
-def _save(path: Path, picture: Picture) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        Image.fromarray(np.ascontiguousarray(picture.render())).save(file, "PNG")
-    return path

@@ -74,6 +74,11 @@ class Campaign:
         return cls(how, phases[CLEAN], phases[INSERTION], phases[RELOCATION], phases[SHRINKING], found)
 
     @cached_property
+    def place(self) -> dict[str, int]:
+        """The number of each background, in the order of their cases."""
+        return {row["image"]: i for i, row in enumerate(self.clean)}
+
+    @cached_property
     def asked(self) -> list[Row]:
         """Insertions that were natural enough to be asked about."""
         return [row for row in self.insertions if row["failed"] is not None]

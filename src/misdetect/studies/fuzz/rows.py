@@ -1,17 +1,17 @@
-"""The rows of a campaign: one per background, insertion, relocation and shrunk case, in one schema.
+"""The rows of a campaign: one per background, insertion, relocation and shrunk case, in one schema; and its ledger.
 
 A row holds everything that planning goes by, so that a resumed campaign plans the same, and everything that is needed
 to draw and replay the case. Classes are named in rows and numbered where they are compared; ``Classes`` translates.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from misdetect.metrics.control import Control
+from misdetect.engine.store import Run
 from misdetect.metrics.metamorphic import Change
 from misdetect.nouns.boxes import SIDES, boxes_of, sides
 from misdetect.nouns.detections import Detections
@@ -77,6 +77,11 @@ SCHEMA = pa.schema(
         ("changes", pa.list_(pa.struct(_change))),
     ]
 )
+
+_MEASURED = ("score", "after", "flickers", "counts")
+"""What a row has of a change as it is."""
+_PLACE = """struct_pack(inserted := label, box := [x, y, x + width, y + height], opacity := opacity,
+    naturalness := naturalness)"""
 
 
 @dataclass(frozen=True)
@@ -151,66 +156,50 @@ class Classes:
 
     def change_record(self, change: Change) -> dict[str, Any]:
         """``change`` as a row keeps it, without what the controls and the truth say of it."""
-        return {
-            "type": change.type,
-            "thing": change.thing if change.thing >= 0 else None,
-            "label": self.name(change.label),
-            "became": self.name(change.became),
-            **sides(change.box),
-            "score": change.score,
-            "after": change.after,
-            "flickers": change.flickers,
-            "counts": change.counts,
-        }
+        own = {name: getattr(change, name) for name in ("type", *_MEASURED)}
+        numbers = {"label": self.name(change.label), "became": self.name(change.became)}
+        return own | numbers | sides(change.box) | {"thing": change.thing if change.thing >= 0 else None}
 
     def change(self, record: Mapping[str, Any]) -> Change:
         """The change that a row's record stands for."""
+        thing = -1 if record["thing"] is None else record["thing"]
         x0, y0, x1, y1 = (record[name] for name in SIDES)
-        return Change(
-            record["type"],
-            -1 if record["thing"] is None else record["thing"],
-            self.number(record["label"]),
-            self.number(record["became"]),
-            (x0, y0, x1, y1),
-            record["score"],
-            record["after"],
-            record["flickers"],
-            record["counts"],
-        )
+        label, became = self.number(record["label"]), self.number(record["became"])
+        measured = {name: record[name] for name in _MEASURED}
+        return Change(record["type"], thing, label, became, (x0, y0, x1, y1), **measured)
 
 
-@dataclass
-class Evidence:
-    """What is known of the ``changes`` of one insertion: ``patches``, of each change whether each patch of the null
-    control makes it too; ``again``: what the same question changed when it was asked a second time; ``told``: whether
-    the detector shows scores low enough to tell a failure from flicker."""
-
-    changes: Sequence[Change]
-    control: Control
-    told: bool
-    again: Sequence[Change] | None = None
-    patches: list[list[bool]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.patches = [[] for _ in self.changes]
-
-    def add(self, control: Sequence[Change]) -> None:
-        """Take down what one more patch changed."""
-        for change, seen in zip(self.changes, self.patches, strict=True):
-            seen.append(any(change.same_as(other) for other in control))
-
-    def holds(self, change: Change) -> bool:
-        """Whether ``change`` is a failure, does not flicker, and repeats where it was asked about again."""
-        repeats = self.again is None or any(change.same_as(other) for other in self.again)
-        return change.counts and not change.flickers and repeats
-
-    def cleared(self, number: int) -> bool | None:
-        """Whether change ``number`` is none that patches make; ``None`` as long as another patch may tell."""
-        seen = self.patches[number]
-        return self.control.clear(len(seen), sum(seen)) if seen else None
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """What a row keeps of each change. ``cleared``: it holds, and patches do not make it."""
-        for number, change in enumerate(self.changes):
-            real = self.holds(change) and self.cleared(number) is True
-            yield {"patches": self.patches[number] or None, "cleared": real, "attributable": real and self.told}
+def ledger(run: Run) -> str:
+    """Each insertion beside each detection of ``score`` or more on its background, and what became of that detection.
+    One row per extra detection, and a control row for each change whose null control was asked, by its first patch:
+    there the same happens, or what was detected is found. Relocations and shrunk cases are searches that start from
+    these, and are left out."""
+    return f"""
+        WITH clean AS (SELECT image, unnest(detections) AS d, generate_subscripts(detections, 1) AS place
+            FROM rows WHERE phase = 'clean'),
+        firm AS (SELECT *, row_number() OVER (PARTITION BY image ORDER BY place) - 1 AS thing
+            FROM clean WHERE d.score >= {float(run.settings["score"])!r}),
+        inserted AS (SELECT case_index, "case", image, standing, CAST(to_json({_PLACE}) AS VARCHAR) AS evidence
+            FROM rows WHERE phase = 'insertion' AND failed IS NOT NULL),
+        changed AS (SELECT case_index, unnest(changes) AS c, generate_subscripts(changes, 1) AS turn
+            FROM rows WHERE phase = 'insertion'),
+        told AS (
+            SELECT inserted.case_index, "case", image, false AS control, coalesce(c.object, d.object) AS object,
+                d.label, d.x0, d.y0, d.x1, d.y1, coalesce(c.type, 'found') AS outcome,
+                coalesce(c.harm, 'harmless') AS harm, c.became, d.score AS score_before,
+                coalesce(c.after, standing[place]) AS score, coalesce(c.flickers, false) AS flicker,
+                coalesce(c.attributable, false) AS attributable, evidence, thing AS turn
+            FROM inserted JOIN firm USING (image) LEFT JOIN changed
+                ON changed.case_index = inserted.case_index AND c.thing = firm.thing
+            UNION ALL BY NAME
+            SELECT case_index, "case", image, false AS control, c.object, c.label, c.x0, c.y0, c.x1, c.y1,
+                c.type AS outcome, c.harm, c.score AS score_before, c.after AS score, c.flickers AS flicker,
+                c.attributable, evidence, 1000000 + turn AS turn
+            FROM inserted JOIN changed USING (case_index) WHERE c.type = 'extra'
+            UNION ALL BY NAME
+            SELECT case_index, "case", image, true AS control, c.object, c.label, c.x0, c.y0, c.x1, c.y1,
+                CASE WHEN c.patches[1] THEN c.type ELSE 'found' END AS outcome,
+                CASE WHEN c.patches[1] THEN c.harm ELSE 'harmless' END AS harm, c.score AS score_before,
+                false AS attributable, evidence, turn
+            FROM inserted JOIN changed USING (case_index) WHERE c.patches IS NOT NULL)
+        SELECT * EXCLUDE (case_index, turn), 'insertion' AS condition FROM told ORDER BY case_index, control, turn"""

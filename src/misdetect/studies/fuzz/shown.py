@@ -1,4 +1,4 @@
-"""``misdetect fuzz``: a campaign of metamorphic object insertion with a budget (paper 4)."""
+"""How a terminal shows a campaign: what does harm, what the paper would count, how much was tested, the worst cases."""
 
 from statistics import median
 from typing import Any
@@ -13,7 +13,7 @@ _SHOWN = 10
 
 
 def show(console: Console, document: Document) -> None:
-    """The document for a person: what does harm, what the paper would count, how much was tested, the worst cases."""
+    """Print the ``document`` of a campaign."""
     first, *_ = sentences(dict(document))
     console.print(Text(first), style="bold")
     if (line := unfinished(document)) is not None:

@@ -17,10 +17,10 @@ from misdetect.engine.requests import Case, Steps
 from misdetect.metrics.metamorphic import Change
 from misdetect.pools.pool import Pool
 from misdetect.said.errors import BadData, NothingToTest
-from misdetect.studies.fuzz.cases import Look, content_of
+from misdetect.studies.fuzz.cases import Follow, Look, Try
 from misdetect.studies.fuzz.plan import Planner, Row, Task
 from misdetect.studies.fuzz.reach import Background
-from misdetect.studies.fuzz.rows import SCHEMA
+from misdetect.studies.fuzz.rows import INSERTION, SCHEMA
 from misdetect.studies.fuzz.settings import FuzzSettings
 from misdetect.studies.fuzz.workbench import Workbench
 
@@ -163,7 +163,9 @@ class FuzzStudy:
         assert plan is not None
         for i, task in enumerate(tasks, first):
             background = plan.backgrounds[task.insertion.image]
-            yield Case(i, f"{task.phase}/{i}", content_of(task, background, self._kept(task), plan.noisy, plan.told))
+            tried = Try(task, background, plan.noisy, plan.told)
+            case = tried if task.phase == INSERTION else Follow(task, background, self._kept(task))
+            yield Case(i, f"{task.phase}/{i}", case)
         return range(first, self._planned)
 
     def _wait(self, index: int, answers: int) -> "Generator[None, None, list[Row] | None]":

@@ -45,7 +45,7 @@ class Workbench:
         shown_from: float | None = None,
     ) -> None:
         self.shown_from = () if shown_from is None else (shown_from,)
-        self._opened, self.pool, self.classes, self.how = opened, pool, Classes(names), how
+        self.opened, self.pool, self.classes, self.how = opened, pool, Classes(names), how
         self._similarity = Similarity(pool, how.embedding)
         self._together = self._companions() if how.allowed >= 2 else {}
         self._forget()
@@ -66,7 +66,7 @@ class Workbench:
     @property
     def data(self) -> Dataset:
         """What backgrounds are taken from."""
-        return self._opened.data
+        return self.opened.data
 
     @cached_property
     def joined(self) -> Joined:

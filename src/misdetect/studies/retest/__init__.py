@@ -1,8 +1,7 @@
-"""``retest``: the same photos, and the same edits of an earlier campaign of ``fuzz``, shown to a detector.
+"""``retest``: the same photos, and the objects that an earlier run put into them, shown to a detector.
 
-Where fuzz asks what an edit changes, this asks what is found at all, by the annotations: so that two detectors, one
-before and one after hardening, can be compared object by object. Made by ``misdetect harden``; rows are those of
-``attack``, the conditions "clean" and "insertion".
+A campaign of insertions asks what an edit changes; this asks what is found at all, by the annotations. So two
+detectors, one before and one after hardening, can be compared object by object. ``misdetect harden`` makes these runs.
 """
 
 from misdetect.studies.contract import Kind
@@ -14,5 +13,4 @@ RETEST = Kind(
     group="better",
     title="What is found at all",
     settings="settings:RetestSettings",
-    ledger="document:ledger",
 )

@@ -2,9 +2,9 @@
 
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
 ``prepare`` finds images for it, ``adaptive`` asks less (by ``strata`` of the grid), ``truth`` says what is harmed,
-``rows`` are what remains. ``table`` makes Table I out of rows, ``phenomena`` what the paper lists after its
-Fig. 1, ``interference`` is Fig. 3, ``ranking`` orders positions as Figs. 5 to 9 do, ``suppression`` is the discussion's
-chain through NMS, ``document`` all of it together. The arithmetic (eq. 1 to 3) is in ``metrics/transplant``.
+``rows`` are what remains. ``table`` makes Table I out of them, ``phenomena`` what the paper lists after its
+Fig. 1, ``interference`` is Fig. 3, ``ranking`` orders positions as Figs. 5 to 9 do, ``document`` all of it. The
+discussion's chain through NMS is in ``studies/suppression``, the arithmetic (eq. 1 to 3) in ``metrics/transplant``.
 """
 
 from misdetect.studies.contract import Kind

@@ -28,8 +28,8 @@ from misdetect.studies.joined import JoinedStudy
 from misdetect.studies.scan.pairs import Transplant
 from misdetect.studies.scan.rows import CONDITIONS, OBJECT, SCHEMA, position_row
 from misdetect.studies.scan.settings import ScanSettings, stored
-from misdetect.studies.scan.suppression import explain_losses
 from misdetect.studies.scan.truth import Judge
+from misdetect.studies.suppression import explain_losses
 
 CHUNK = 8
 """Positions per case: few enough for workers to share the end of a run evenly."""

@@ -1,8 +1,8 @@
 """``score``: AP, AR and TIDE of predictions that are there already. No detector is asked.
 
-AP and TIDE themselves are in ``metrics``. ``predictions`` is what can be scored, ``study`` finds the TIDE type of every
-object and detection, ``rows`` are the columns of a run and the way back from them, ``document`` is what a run says,
-``compare`` how AP differs between runs.
+AP and TIDE themselves are in ``metrics``, what can be scored in ``studies.predictions``. ``study`` finds the TIDE type
+of every object and detection, ``rows`` are the columns of a run and the way back from them, ``document`` is what a run
+says, ``costs`` how sure TIDE's numbers are, ``compare`` how AP differs between runs.
 """
 
 from misdetect.studies.contract import Kind, Subject

@@ -1,6 +1,6 @@
 """Adversarial training (paper 5): a part of every batch is attacked before it is learnt from.
 
-The attacks are those of ``studies.attack.climb``, run side by side on the detector as it is at that step: ``pgd``
+The attacks climb as ``studies.climb`` does, run side by side on the detector as it is at that step: ``pgd``
 raises the whole loss, ``mtd`` takes for each image the stronger of an attack on ``cls`` and one on ``loc``, ``cwat``
 raises the class-aware loss.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from misdetect.nouns.boxes import Floats
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.protocols import Differentiable, require
 from misdetect.studies.climb import Ball, Climb, Pace, Slope, class_aware, climb, uphill
+from misdetect.suites.harden.settings import How
 from misdetect.training.batches import Batch
 
-How = Literal["pgd", "mtd", "cwat"]
 Ascent = Generator[Asks, Any, Climb]
 
 

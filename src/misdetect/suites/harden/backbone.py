@@ -8,7 +8,6 @@ another backbone: it has to be trained on.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from torch import nn
 
@@ -23,10 +22,8 @@ from misdetect.training.loop import Training, Watch
 from misdetect.training.recipe import Recipe
 from misdetect.training.zoo import cache_folder
 
-Start = Literal["detector", "nothing"]
-"""What the classifier's backbone is at first: the detector's own, or random."""
 RECIPE = Recipe(steps=3_000, batch=32, learning_rate=1e-3, warmup=100, widened=("head",))
-ATTACK = Adversarial(how="pgd", eps=8.0, alpha=4.0, steps=2, clean=0.25)
+CHANGE = Adversarial(how="pgd", eps=8.0, alpha=4.0, steps=2, clean=0.25)
 SAVE_EVERY = 100
 """Steps between two checkpoints."""
 
@@ -38,13 +35,13 @@ def adversarial_backbone(
     *,
     steps: int = RECIPE.steps,
     seed: int = 0,
-    start: Start = "detector",
-    attack: Adversarial = ATTACK,
+    change: Adversarial = CHANGE,
     most: int = MOST,
     flip: bool = True,
     watch: Watch | None = None,
 ) -> None:
-    """Pre-train the backbone of ``detector`` under ``attack`` on the objects of ``data``, and put it into ``detector``.
+    """Pre-train the backbone of ``detector`` under the attack ``change`` on the objects of ``data``, and put it into
+    ``detector``.
 
     ``folder`` is the run directory of the pre-training; the same call goes on where it was stopped, given the detector
     as it was before. ``steps`` are of 32 objects each; ``most`` objects are cut out, 64 × 64 pixels each; ``flip``
@@ -56,10 +53,9 @@ def adversarial_backbone(
     learnt = backbone_of(classifier)
     assert learnt is not None
     classifier.module.to(next(own.parameters()).device)
-    if start == "detector":
-        learnt.load_state_dict(own.state_dict())
+    learnt.load_state_dict(own.state_dict())
     crops = object_crops(data, detector.names, cache_folder(), most=most, flip=flip)
-    training = Training(classifier, crops, replace(RECIPE, steps=steps, seed=seed), folder, change=attack)
+    training = Training(classifier, crops, replace(RECIPE, steps=steps, seed=seed), folder, change=change)
     training.run(watch=watch, save_every=SAVE_EVERY)
     own.load_state_dict(learnt.state_dict())
 

@@ -14,22 +14,18 @@ import numpy as np
 from scipy import stats
 
 from misdetect.engine.store import Run
-from misdetect.metrics.bootstrap import interval, resamples
+from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.metrics.paired import REPEATS, ap_of_draws
-from misdetect.studies.attack.document import settings_of
-from misdetect.studies.attack.results import Results
+from misdetect.studies.conditions import CLEAN
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import read_document
-from misdetect.studies.retest.document import Looked
 from misdetect.suites.harden.repair import BROKEN, FIXED, STILL, Rules, repaired, units
 from misdetect.suites.harden.settings import HardenSettings
+from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, FUZZ, INSERTIONS, MTD, PHOTOS, conditions_of
 from misdetect.suites.harden.trainings import Trial
 
-PHOTOS, ATTACK, FUZZ, INSERTIONS, CAMPAIGN = "photos", "attack", "fuzz", "insertions", "campaign"
-MTD = "mtd"
 Runs = Mapping[str, Run]
-"""The runs of one detector: what it finds on test ``photos``, under ``attack``, in a campaign of ``fuzz``; what it
-finds beside the ``insertions`` of the first campaign there, and beside those that it was trained on (``campaign``)."""
+"""The tests of one detector, by name; see ``testing``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,22 +107,15 @@ def _side(runs: Runs) -> Document:
 def _changes(found: Hardening, how: HardenSettings) -> Document:
     """After less before of AP, AP50 and robust_AP50, with paired intervals."""
     told: Document = {}
-    pairs = {PHOTOS: [Looked(runs[PHOTOS]) for runs in (found.before, found.after)]}
-    if ATTACK in found.before and ATTACK in found.after:
-        pairs[ATTACK] = [Results(r[ATTACK], settings_of(r[ATTACK])) for r in (found.before, found.after)]  # type: ignore[misc]
-    for study, (old, new) in pairs.items():
-        condition = "clean" if study == PHOTOS else MTD
-        draws = resamples(max(len(old.images), 1), REPEATS, how.seed)
-        whole = np.ones((1, draws.shape[1]))
-        sides = [
-            [ap_of_draws(each.truth, each.boxes(condition).columns, weights) for weights in (whole, draws)]
-            for each in (old, new)
-        ]
-        for i, name in enumerate(("AP", "AP50")):
-            (value,) = sides[1][0][i] - sides[0][0][i]
-            low, high = (float(end) for end in interval(sides[1][1][i] - sides[0][1][i], how.confidence))
-            key = name if study == PHOTOS else f"robust_{name}"
-            told[key] = {"value": float(value), "interval": None if np.isnan(low) else [low, high]}
+    for study, condition, prefix in ((PHOTOS, CLEAN, ""), (ATTACK, MTD, "robust_")):
+        if study not in found.before or study not in found.after:
+            continue
+        old, new = (conditions_of(runs[study]) for runs in (found.before, found.after))
+        draws = with_measured(resamples(max(len(old.images), 1), REPEATS, how.seed))
+        sides = [ap_of_draws(each.truth, each.boxes(condition).columns, draws) for each in (old, new)]
+        for name, first, second in zip(("AP", "AP50"), *sides, strict=True):
+            if (differs := change(first, second, how.confidence)) is not None:
+                told[prefix + name] = {"value": differs["difference"], "interval": differs["interval"]}
     return told
 
 
@@ -185,7 +174,7 @@ def _repair(found: Hardening, how: HardenSettings) -> Document:
     """What became of each failure, by condition. ``campaign`` was trained on: what is fixed there may be learnt by
     heart, so it is in no sum."""
     told: Document = {}
-    conditions = {PHOTOS: ["clean"], ATTACK: ["cls", "loc"], INSERTIONS: ["insertion"], CAMPAIGN: ["insertion"]}
+    conditions = {PHOTOS: [CLEAN], ATTACK: ["cls", "loc"], INSERTIONS: ["insertion"], CAMPAIGN: ["insertion"]}
     for study, shown in conditions.items():
         if study in found.before and study in found.after:
             old, new = found.before[study], found.after[study]
@@ -208,7 +197,13 @@ def _summed(repair: Mapping[str, Document], fate: str) -> Document:
     }
 
 
-_NAMES = {"AP": "AP", "AP50": "AP50", "robust_AP50": "AP50 under attack", "fuzz_failure_rate": "Insertions that fail"}
+MEASURED = {
+    "AP": "AP",
+    "AP50": "AP50",
+    "robust_AP50": "AP50 under attack",
+    "fuzz_failure_rate": "insertions that fail",
+}
+"""What is measured of a detector before and after, in words."""
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
@@ -221,10 +216,11 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         told.append(
             f"The training was stopped: {guard['stopped']}; the weights are those of step {guard['best_step']}."
         )
-    for name, words in _NAMES.items():
+    for name, words in MEASURED.items():
         before, after = document["before"].get(name), document["after"].get(name)
         if before is not None and after is not None:
-            told.append(f"{words}: {before:.3f} before, {after:.3f} after{_by(document['change'].get(name))}.")
+            by = _by(document["change"].get(name))
+            told.append(f"{words[0].upper()}{words[1:]}: {before:.3f} before, {after:.3f} after{by}.")
     fates = [document[fate]["count"] for fate in (FIXED, STILL, BROKEN)]
     told.append(
         f"Of {fates[0] + fates[1]} failures on test photos {fates[0]} are fixed and {fates[1]} still fail; "

@@ -12,12 +12,12 @@ from misdetect.engine.store import Run
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData
 from misdetect.studies.contract import Inserted
-from misdetect.studies.fuzz.failing import FailingImages, Which
+from misdetect.studies.kinds import kind_of
 
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """A campaign of fuzz: its ``run``, its ``photos``, and the ids of those that may be trained on."""
+    """A campaign of insertions: its ``run``, its ``photos``, and the ids of those that may be trained on."""
 
     run: Run
     photos: Dataset
@@ -37,10 +37,12 @@ class Lessons:
             )
         return cls(run, photos, found)
 
-    def images(self, which: Which, inserted: Inserted) -> Dataset:
+    def images(self, which: str, inserted: Inserted) -> Dataset:
         """Its synthetic images: those that fail ("all"), or "any" of them."""
+        images = kind_of(self.run.study).images
+        assert images is not None, "as harden has seen to"
         try:
-            made = FailingImages(self.run, self.photos, which, inserted, "drop")
+            made = images(self.run, self.photos, which, inserted, "drop")
         except BadData:
             raise BadData(f"{self.run.address} has no failures to learn from; fuzz with more --queries.") from None
         chosen = [i for i, photo in enumerate(made.backgrounds) if photo in self.trained]
@@ -49,7 +51,7 @@ class Lessons:
         return made.dataset().subset(chosen)
 
 
-def images_of(lessons: Sequence[Lessons], which: Which, inserted: Inserted) -> Dataset:
+def images_of(lessons: Sequence[Lessons], which: str, inserted: Inserted) -> Dataset:
     """The synthetic images of all ``lessons``."""
     return concatenated([each.images(which, inserted) for each in lessons])
 

@@ -12,14 +12,16 @@ from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
 from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
 from misdetect.studies.contract import Document
+from misdetect.suites.harden.document import MEASURED
+from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, INSERTIONS, PHOTOS
 
 _WORDS = {
-    "robust_AP50": "AP50 under attack",
+    **MEASURED,
     "edited_AP50": "AP50 with inserted objects",
-    "photos": "clean photos",
-    "attack": "under attack (cls, loc)",
-    "insertions": "beside inserted objects",
-    "campaign": "the campaign it was trained on (in no sum)",
+    PHOTOS: "clean photos",
+    ATTACK: "under attack (cls, loc)",
+    INSERTIONS: "beside inserted objects",
+    CAMPAIGN: "the campaign it was trained on (in no sum)",
 }
 _FATES = ("fixed", "still", "broken")
 
@@ -121,14 +123,8 @@ def number(value: float | None, ends: Sequence[float] | None = None) -> str:
 
 
 def _sides(document: Mapping[str, Any]) -> str:
-    names = {
-        "AP": "AP",
-        "AP50": "AP50",
-        "robust_AP50": "AP50 under attack",
-        "fuzz_failure_rate": "insertions that fail",
-    }
     rows = []
-    for name, words in names.items():
+    for name, words in MEASURED.items():
         cells = [number(document[side][name], document[side]["intervals"].get(name)) for side in ("before", "after")]
         change = document["change"].get(name)
         rows.append([words, *cells, "" if change is None else number(change["value"], change["interval"])])

@@ -16,9 +16,10 @@ import numpy as np
 
 from misdetect.engine.store import Run
 from misdetect.metrics.harm import IN_CROWD
+from misdetect.metrics.metamorphic import same_extra
 from misdetect.metrics.slices import rate_intervals
-from misdetect.nouns.boxes import SIDES, Floats, boxes_of, coverage, iou
-from misdetect.studies.attack.rows import VANILLA
+from misdetect.nouns.boxes import SIDES, boxes_of, coverage, iou
+from misdetect.studies.conditions import VANILLA
 from misdetect.studies.contract import Document
 
 FIXED, STILL, BROKEN, SHAKY, FINE = FATES = ("fixed", "still", "broken", "shaky", "fine")
@@ -26,6 +27,8 @@ EXTRA = "extra"
 _GONE = 1.0
 """The margin of a wrong detection that is not there."""
 Row = Mapping[str, Any]
+Place = tuple[str, list[float]]
+"""The class of a wrong detection, and where it is: the four sides of its box."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def units(before: Run, after: Run, conditions: Sequence[str], rules: Rules) -> l
         for row in run.query(query).to_pylist():
             found[row["case"]].append(row)
     known: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
-    seen: dict[tuple[str, str], list[tuple[str, list[float]]]] = defaultdict(list)
+    seen: dict[tuple[str, str], list[Place]] = defaultdict(list)
     for case, old in pictures[0].items():
         new = pictures[1].get(case)
         if new is not None:  # of an unfinished run
@@ -103,14 +106,14 @@ def _objects(old: Sequence[Row], new: Sequence[Row], rules: Rules) -> Iterator[t
 
 
 def _extras(
-    old: Sequence[Row], new: Sequence[Row], rules: Rules, seen: Mapping[tuple[str, str], list[tuple[str, list[float]]]]
+    old: Sequence[Row], new: Sequence[Row], rules: Rules, seen: Mapping[tuple[str, str], list[Place]]
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Wrong detections of one picture, those of both detectors paired by class and place; ``seen`` numbers them per
     photo and condition, so that one that many edits show is one."""
     was, now = list(_wrong(old, rules)), list(_wrong(new, rules))
     pairs: list[tuple[Row | None, Row | None]] = []
     for row in was:
-        mate = next((other for other in now if _alike(row, other)), None)
+        mate = next((other for other in now if same_extra(*_place(row), *_place(other))), None)
         if mate is not None:
             now.remove(mate)
         pairs.append((row, mate))
@@ -124,21 +127,17 @@ def _extras(
         yield (*place, EXTRA, number), (EXTRA, None, *margins)
 
 
-def _number(known: list[tuple[str, list[float]]], row: Row) -> int:
-    box = [row[side] for side in SIDES]
-    for number, (label, other) in enumerate(known):
-        if label == row["label"] and _overlap(box, other) >= 0.5:
+def _number(known: list[Place], row: Row) -> int:
+    own = _place(row)
+    for number, other in enumerate(known):
+        if same_extra(*own, *other):
             return number
-    known.append((row["label"], box))
+    known.append(own)
     return len(known) - 1
 
 
-def _alike(one: Row, other: Row) -> bool:
-    return one["label"] == other["label"] and _overlap([one[s] for s in SIDES], [other[s] for s in SIDES]) >= 0.5
-
-
-def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
-    return float(iou(np.array([one], dtype=float), np.array([other], dtype=float))[0, 0])
+def _place(row: Row) -> Place:
+    return row["label"], [row[side] for side in SIDES]
 
 
 def _wrong(rows: Sequence[Row], rules: Rules) -> Iterator[Row]:
@@ -147,19 +146,14 @@ def _wrong(rows: Sequence[Row], rules: Rules) -> Iterator[Row]:
     listed = [row for row in rows if row["kind"] != "detection"]
     if not found:
         return
-    boxes, places = boxes_of(found), boxes_of(listed) if listed else np.zeros((0, 4))
-    overlap, inside = iou(boxes, places), _inside(boxes, places)
+    boxes, places = boxes_of(found), boxes_of(listed)
+    overlap, inside = iou(boxes, places), coverage(boxes, by=places)
     for i, row in enumerate(found):
         about = [j for j, other in enumerate(listed) if other["label"] == row["label"]]
         right = any(overlap[i, j] >= rules.loc for j in about)
         open_ = any(listed[j]["reason"] == "crowd" and inside[i, j] >= IN_CROWD for j in about)
         if not right and not open_:
             yield row
-
-
-def _inside(boxes: Floats, places: Floats) -> Floats:
-    """Share ``[N, M]`` of each of ``boxes`` that lies within each of ``places``."""
-    return coverage(boxes, by=places) if len(places) else np.zeros((len(boxes), 0))
 
 
 def repaired(found: Sequence[Unit], rules: Rules, confidence: float, seed: int) -> Document:

@@ -6,14 +6,14 @@ what was asked for: a folder is never gone on with by another plan.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from misdetect.api.run import Place, Run
-from misdetect.api.studies import DataLike, DetectorLike, run_settings, study, with_keywords
+from misdetect.api.studies import DataLike, DetectorLike, with_keywords
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
@@ -21,37 +21,30 @@ from misdetect.engine.store import Run as Directory
 from misdetect.kept.files import check_local, write_atomically
 from misdetect.nouns.protocols import Detector, Differentiable, Trainable, describe, require
 from misdetect.nouns.spec import Spec
-from misdetect.pools.pool import build_pool, write_pool
 from misdetect.said.errors import BadData, BadSpec, RunMismatch
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import data_of
-from misdetect.studies.fuzz.failing import check_study
-from misdetect.studies.fuzz.settings import FuzzSettings
-from misdetect.studies.retest.settings import RetestSettings
+from misdetect.studies.kinds import kind_of
 from misdetect.suites.harden.adversarial import Adversarial
-from misdetect.suites.harden.backbone import ATTACK as BACKBONE_ATTACK
-from misdetect.suites.harden.backbone import adversarial_backbone, pretrainable
-from misdetect.suites.harden.document import ATTACK, CAMPAIGN, FUZZ, INSERTIONS, PHOTOS, Hardening, Round, document
+from misdetect.suites.harden.backbone import CHANGE, adversarial_backbone, pretrainable
+from misdetect.suites.harden.document import Hardening, Round, document
 from misdetect.suites.harden.free import Free
 from misdetect.suites.harden.lessons import Lessons, drawn_from, images_of
 from misdetect.suites.harden.mixture import Mixture
 from misdetect.suites.harden.page import harden_page
 from misdetect.suites.harden.settings import HardenSettings
 from misdetect.suites.harden.split import Split, divided
-from misdetect.suites.harden.trainings import Workshop, recipe_for, zoo_name
+from misdetect.suites.harden.testing import FUZZ, Tests
+from misdetect.suites.harden.trainings import Workshop, recipe_for, remembered, zoo_name
 from misdetect.suites.harden.watch import EDITED, Pictures, Watched
 from misdetect.training.batches import Batches, Replayed
 from misdetect.training.loop import Change
-from misdetect.training.measure import measure_on
 from misdetect.training.zoo import mirrored
 
 PLAN, WEIGHTS, DOCUMENT, REPORT = "plan.json", "weights.safetensors", "harden.json", "report.html"
 SAME, FAILING, UNFILTERED, ADVERSARIAL = "same", "failing", "unfiltered", "adversarial"
 """Paper 4's three configurations (more of the same photos; failing images added; as many added that nobody filtered),
 and paper 5's."""
-_LADDER = 16
-_CUT = 500
-"""Photos whose objects are cut out, to be inserted."""
 
 
 class Hardened:
@@ -111,7 +104,8 @@ def _lessons(subject: Detector, split: Split, how: HardenSettings) -> Lessons | 
             pretrainable(subject)
         return None
     run = Directory.open(how.campaign)
-    check_study(run)
+    if (kind := kind_of(run.study)).images is None or kind.edits is None:
+        raise BadData(f"{run.address} is a run of {run.study!r}, which puts nothing into photos; name one of fuzz.")
     known = run.about["identity"]
     names = known["detector"]["names"]
     if list(subject.names) != names:
@@ -174,82 +168,28 @@ class _Hardener:
     ) -> None:
         self.given, self.subject, self.split, self.lessons = given, subject, split, lessons
         self.out, self.how = out, how
-        self.common: dict[str, Any] = {**how.workforce, "cache": how.cache, "progress": how.progress}
-        self.skipped: list[dict[str, str]] = []
+        self.tests = Tests(split, lessons, out, how)
         self.tested: dict[str, dict[int, dict[str, float]]] = {}
         self.held_out: dict[str, float] = {}
 
     def harden(self) -> Hardening:
         """Test, train, test again."""
-        before = self._tests(self.given, self.out / "before")
+        attacked = isinstance(self.subject, Differentiable)
+        before = self.tests.of(self.given, self.out / "before", attacked=attacked)
         if self.lessons is None:
             first, check = None, Watched(self._pictures(self.split.held_out), eps=self.how.eps)
             rounds, kept = [self._round(1, check, {ADVERSARIAL: self._attacked()}, before)], 0
         else:
-            first = self._campaign(self.given, self.split.held_out, self.out / "held-out" / FUZZ)
+            first = self.tests.campaign(self.given, self.split.held_out, self.out / "held-out" / FUZZ)
             made = Lessons.of(first.directory, first.data, first.data).images("any", "ignored")
             names = self.subject.names
             check = Watched(self._pictures(self.split.held_out), edited=Pictures(made, names))
             rounds, kept = self._rounds(self.lessons, first, check, before)
-        after = self._tests(self._saved(self.out / WEIGHTS), self.out / "after", before)
+        saved = self._saved(self.out / WEIGHTS)
+        after = self.tests.of(saved, self.out / "after", attacked=attacked, before=before)
         old, new = ({name: run.directory for name, run in runs.items()} for runs in (before, after))
         fuzzed = None if first is None else first.directory
-        return Hardening(old, new, rounds, kept, self.tested, self.held_out, fuzzed, self.skipped)
-
-    def _tests(self, detector: DetectorLike, folder: Path, before: Mapping[str, Run] | None = None) -> dict[str, Run]:
-        """What ``detector`` finds on test photos, under attack, in a campaign of its own, and beside the insertions of
-        the campaign ``before`` (of its own, where it is the first), and of the one that is learnt from."""
-        how, test = self.how, self.split.test
-        rules: dict[str, Any] = {"score": how.score, "confidence": how.confidence}
-        looked = RetestSettings(out=folder / PHOTOS, limit=how.images, **rules, **self.common)
-        runs = {PHOTOS: run_settings("retest", detector, test, looked)}
-        wanted: dict[str, Callable[[], Run]] = {FUZZ: lambda: self._campaign(detector, test, folder / FUZZ)}
-        if isinstance(self.subject, Differentiable):
-            wanted[ATTACK] = lambda: study(ATTACK)(
-                detector, test, losses=("cls", "loc", "mtd"), eps=how.eps, steps=how.attack_steps, limit=how.attacked,
-                ladder=min(_LADDER, how.attacked), keep=False, seed=how.seed, out=folder / ATTACK, **rules,
-                **self.common,
-            )  # fmt: skip
-        for name, run in wanted.items():
-            try:
-                runs[name] = run()
-            except (BadData, BadSpec) as error:  # no masks to cut out by, nothing found that could be lost
-                if name == FUZZ and self.lessons is not None:
-                    raise
-                self.skipped.append({"study": f"{name} {folder.name}", "why": str(error)})
-        edits = (before or runs).get(FUZZ)
-        if edits is not None:
-            runs[INSERTIONS] = self._shown(detector, edits, folder / INSERTIONS)
-        if self.lessons is not None:
-            trained = Run(self.lessons.run, data=self.lessons.photos)
-            runs[CAMPAIGN] = self._shown(detector, trained, folder / CAMPAIGN)
-        return runs
-
-    def _campaign(self, detector: DetectorLike, data: str | Dataset, out: Path) -> Run:
-        """A campaign that gives a rate: guided insertions, nothing searched for."""
-        how = self.how
-        return study(FUZZ)(
-            detector, data, strategy="guided", queries=how.queries, limit=how.images, pool=self._pool(), seed=how.seed,
-            confidence=how.confidence, relocate=False, shrink=False, out=out, **self.common,
-        )  # fmt: skip
-
-    def _pool(self) -> str:
-        """The objects that campaigns insert: those of the campaign that is learnt from, where these are stored, else
-        the objects of the photos that are trained on, cut out once."""
-        if self.lessons is not None and Path(self.lessons.run.settings["pool"]).is_dir():
-            return str(self.lessons.run.settings["pool"])
-        folder = self.out / "pool"
-        if not folder.exists():
-            write_pool(build_pool(self.split.train.limit(_CUT)), folder)
-        return str(folder)
-
-    def _shown(self, detector: DetectorLike, campaign: Run, out: Path) -> Run:
-        """What ``detector`` finds beside the insertions of ``campaign``."""
-        rules = {"loc": campaign.directory.settings["iou"], "score": campaign.directory.settings["score"]}
-        how = RetestSettings(
-            edits=campaign.address, photos=False, out=out, confidence=self.how.confidence, **rules, **self.common
-        )  # fmt: skip
-        return run_settings("retest", detector, campaign.data, how)
+        return Hardening(old, new, rounds, kept, self.tested, self.held_out, fuzzed, self.tests.skipped)
 
     def _pictures(self, data: str | Dataset) -> Pictures:
         return Pictures(load_data(data).limit(self.how.watched), self.subject.names)
@@ -296,7 +236,8 @@ class _Hardener:
                 trials.append(trial)
                 if number == 1:
                     workshop.hold_last(trial)
-                    self.tested.setdefault(name, {})[seed] = self._scores(place / "test.json", before)
+                    tested = self.tested.setdefault(name, {})
+                    tested[seed] = remembered(place / "test.json", lambda: self._scores(before))
         own = [trial for trial in trials if trial.configuration == next(iter(configurations))]
         chosen = max(own, key=lambda trial: (trial.scores[check.objective], -trial.seed))
         workshop.hold(chosen)
@@ -304,30 +245,26 @@ class _Hardener:
 
     def _with_backbone(self, detector: Trainable) -> None:
         how = self.how
-        attack = replace(BACKBONE_ATTACK, eps=how.eps, alpha=how.eps / 2)
+        change = replace(CHANGE, eps=how.eps, alpha=how.eps / 2)
 
         def watch(step: int, total: int, numbers: Mapping[str, float]) -> None:
             if how.progress is not None:
                 how.progress(step, total, {"of": "backbone", **numbers})
 
         adversarial_backbone(
-            detector, self.split.train, self.out / "backbone", steps=how.backbone_steps, seed=how.seed, attack=attack,
+            detector, self.split.train, self.out / "backbone", steps=how.backbone_steps, seed=how.seed, change=change,
             flip=self._flip, watch=watch,
         )  # fmt: skip
 
-    def _scores(self, path: Path, before: Mapping[str, Run]) -> dict[str, float]:
+    def _scores(self, before: Mapping[str, Run]) -> dict[str, float]:
         """AP and AP50 of the detector as it is now on test photos, and AP50 on those that were edited before."""
-        with suppress(OSError, ValueError):
-            known: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return known
         photos = Pictures(load_data(self.split.test).limit(self.how.images), self.subject.names)
-        scores = measure_on(self.subject, photos.images, photos.truths)
+        scores = photos.measured(self.subject)
         found = {name: scores[name] for name in ("AP", "AP50")}
         if FUZZ in before:
             run = before[FUZZ]
             edited = Pictures(Lessons.of(run.directory, run.data, run.data).images("any", "ignored"), photos.names)
-            found[EDITED] = measure_on(self.subject, edited.images, edited.truths)["AP50"]
-        write_atomically(path, (json.dumps(found) + "\n").encode())
+            found[EDITED] = edited.measured(self.subject)["AP50"]
         return found
 
     def _rounds(
@@ -351,7 +288,7 @@ class _Hardener:
                 configurations |= {SAME: (self._photos(), None), UNFILTERED: (self._photos(other), None)}
             done = self._round(number, check, configurations, before)
             hardened = self._saved(folder / WEIGHTS)
-            fuzzed = self._campaign(hardened, self.split.held_out, folder / "held-out")
+            fuzzed = self.tests.campaign(hardened, self.split.held_out, folder / "held-out")
             rounds.append(replace(done, images=len(failing), fuzzed=fuzzed.directory))
             if number > 1 and fuzzed.document["failure_rate"] >= least:
                 self.subject.load(self.out / f"round-{kept + 1}" / WEIGHTS)
@@ -361,9 +298,7 @@ class _Hardener:
 
     def _more_lessons(self, lessons: Lessons, folder: Path) -> Lessons | None:
         """Another campaign like the first, on the same photos, against what the detector has become."""
-        how = FuzzSettings.of(lessons.run.settings)
-        again = replace(how, out=folder / FUZZ, **self.common)
-        run = run_settings(FUZZ, self._saved(folder / "begun.safetensors"), lessons.photos, again)
+        run = self.tests.again(self._saved(folder / "begun.safetensors"), lessons, folder / FUZZ)
         found = Lessons.of(run.directory, run.data, self.split.train)
         try:
             found.images("all", self.how.inserted)

@@ -9,8 +9,9 @@ from misdetect.engine import Progress
 from misdetect.nouns.settings import PYTHON, RUNNING, Count, Heading, Number, Range, Share
 from misdetect.said.errors import BadSpec
 from misdetect.studies.workforce import Workforce
-from misdetect.suites.harden.adversarial import How
 
+How = Literal["pgd", "mtd", "cwat"]
+"""What an attack on a batch climbs: the whole loss, the worse of cls and loc per image, the class-aware loss."""
 FAILURES, ADVERSARIAL = "failures", "adversarial"
 _WHAT, _EDITS, _ATTACK = Heading("What is learnt from"), Heading("With failures"), Heading("With adversarial")
 _TRAINING, _GUARD, _TEST = Heading("Training"), Heading("Guards"), Heading("Test")

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class Workshop:
     def __init__(self, subject: Trainable, check: Watched, folder: Path, how: HardenSettings) -> None:
         self.subject, self.check, self.how = subject, check, how
         self._own = self._start = _state(subject)
-        self.before = self._known(folder / "held-out.json")
+        self.before = remembered(folder / "held-out.json", lambda: check(subject))
 
     def begin_with(self, prepare: Callable[[Trainable], None]) -> None:
         """Let trainings begin with the weights that ``prepare`` leaves in the detector. Where none of them is better
@@ -72,15 +73,6 @@ class Workshop:
         put(self._own, self.subject)
         prepare(self.subject)
         self._start = _state(self.subject)
-
-    def _known(self, path: Path) -> dict[str, float]:
-        if path.exists():
-            found: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return found
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scores = self.check(self.subject)
-        write_atomically(path, (json.dumps(scores) + "\n").encode())
-        return scores
 
     def train(
         self,
@@ -127,6 +119,17 @@ class Workshop:
     def hold_last(self, trial: Trial) -> None:
         """Put the weights into the detector that ``trial`` ended with, better or not: what paper 4 compares."""
         put(under(read_tensors(trial.run.path / CHECKPOINT), "average."), self.subject)
+
+
+def remembered(path: Path, scores: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """The ``scores`` that are kept in ``path``; measured and kept there where they are not yet."""
+    with suppress(OSError, ValueError):
+        known: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        return known
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = scores()
+    write_atomically(path, (json.dumps(found) + "\n").encode())
+    return found
 
 
 def _state(detector: Trainable) -> dict[str, Tensor]:

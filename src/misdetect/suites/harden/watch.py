@@ -1,6 +1,6 @@
 """What a hardening is stopped by: AP on held-out photos, and on the same photos attacked, or with inserted objects.
 
-The final numbers are of other photos, see ``api.harden``.
+The final numbers are of other photos, see ``testing``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,6 +51,10 @@ class Pictures:
         """``[H, W, 3]`` each."""
         return [image for image, _ in self._read]
 
+    def measured(self, detector: Detector, images: Sequence[Pixels] | None = None) -> dict[str, float]:
+        """COCO's numbers of ``detector`` on them, or on other ``images`` of the same objects."""
+        return measure_on(detector, self.images if images is None else images, self.truths)
+
     @property
     def truths(self) -> list[Truth]:
         """In the detector's labels."""
@@ -81,18 +85,15 @@ class Watched:
         return {"photos": self.photos.fingerprint, **own}
 
     def __call__(self, detector: Detector) -> dict[str, float]:
-        clean = measure_on(detector, self.photos.images, self.photos.truths)
-        if self.edited is not None:
-            hard = measure_on(detector, self.edited.images, self.edited.truths)
-        else:
-            hard = measure_on(detector, self._attacked(detector), self.photos.truths)
+        clean, edited = self.photos.measured(detector), self.edited
+        hard = edited.measured(detector) if edited else self.photos.measured(detector, self._attacked(detector))
         known = {"AP": clean.get("AP"), "AP50": clean.get("AP50"), self.objective: hard.get("AP50")}
         return {name: value or 0.0 for name, value in known.items()}  # where nothing is annotated there is none
 
     def _attacked(self, detector: Detector) -> list[Pixels]:
-        attack = Adversarial(how="mtd", eps=self.eps, alpha=self.eps / 4, steps=STEPS, clean=0.0, half=False)
+        change = Adversarial(how="mtd", eps=self.eps, alpha=self.eps / 4, steps=STEPS, clean=0.0, half=False)
         images = [image.astype(np.float32) for image in self.photos.images]
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            made, _ = attack(detector, images, [truth[~np.asarray(truth.crowd)] for truth in self.photos.truths], 0)
+            made, _ = change(detector, images, [truth[~np.asarray(truth.crowd)] for truth in self.photos.truths], 0)
         return [np.rint(image).astype(np.uint8) for image in made]

@@ -1,1 +1,1 @@
-"""What both data sets are drawn with: a canvas that knows owners, a camera, textures, dice, the last finish."""
+"""What both data sets are drawn with: a canvas that knows owners, a camera, shapes, pens, textures and dice."""

@@ -82,7 +82,7 @@ def _gradient(width: int, height: int, shade: float, slope: tuple[float, float])
 
 def oval(x: float, y: float, rx: float, ry: float, angle: float) -> NDArray[np.float64]:
     """The map ``[3, 3]`` of the unit circle to an ellipse round (x, y), with two radii, turned by ``angle`` radians."""
-    c, s = cos(angle), sin(angle)
+    c, s = (cos(angle), sin(angle)) if angle else (1.0, 0.0)
     return np.array([[c * rx, -s * ry, x], [s * rx, c * ry, y], [0.0, 0.0, 1.0]])
 
 
@@ -107,8 +107,8 @@ class Canvas:
         """Scene units to OpenCV's fixed point, with pixel centres at whole numbers: a homography ``[3, 3]``."""
         # Arrays without axes: NumPy takes them as they are, plain numbers it would convert each time.
         self._scale, self._shift = np.array(16.0 * self.side), np.array(-7.5)
-        self._shapes: list[NDArray[np.int32]] = []
-        self._widths: list[int] = []
+        self._shapes: list[tuple[NDArray[np.int32], int]] = []
+        """What the owner has drawn: shapes ``[N, 2]``, and how far the line of each reaches beyond it."""
         self._stencil = np.zeros((self.side, self.side), dtype=np.uint8)
 
     def fixed(self, points: ArrayLike) -> NDArray[np.int32]:
@@ -132,19 +132,14 @@ class Canvas:
     def start(self, owner: int) -> None:
         """From now on ``owner`` paints; ``owned`` and ``corner`` are about what it has painted."""
         self.owner = owner
-        self._shapes, self._widths = [], []
-
-    def _keep(self, fixed: NDArray[np.int32], width: int) -> None:
-        """Remember a shape ``[N, 2]`` and how far its line reaches beyond it."""
-        self._shapes.append(fixed)
-        self._widths.append(width)
+        self._shapes = []
 
     def flat(self, points: ArrayLike, colour: Colour) -> None:
         """Fill a polygon ``[N, 2]`` with one colour."""
         self._flat(self.fixed(points), colour)
 
     def _flat(self, fixed: NDArray[np.int32], colour: Colour) -> None:
-        self._keep(fixed, 0)
+        self._shapes.append((fixed, 0))
         cv2.fillPoly(self.pixels, [fixed], (*colour, self.owner), shift=_SHIFT)
 
     def fill(
@@ -175,7 +170,7 @@ class Canvas:
         if width * height < (60 if relief else _TINY if texture else 2 * _TINY):
             self._flat(fixed, tint(colour, shade))
             return
-        self._keep(fixed, 0)
+        self._shapes.append((fixed, 0))
         steps: Any = _gradient(width, height, shade, slope)
         if texture is not None:
             grained = self._texture(texture, x0, y0, width, height) * np.float32(grain)
@@ -215,14 +210,14 @@ class Canvas:
         """Draw several lines ``[L, N, 2]`` of one width and colour."""
         thickness = max(1, round(width * self.side))
         fixed = self.fixed(lines)
-        self._keep(fixed.reshape(-1, 2), thickness)
+        self._shapes.append((fixed.reshape(-1, 2), thickness))
         cv2.polylines(self.pixels, list(fixed), False, (*colour, self.owner), thickness, shift=_SHIFT)
 
     def stroke(self, points: ArrayLike, width: float, colour: Colour, *, closed: bool = False) -> None:
         """Draw a line through ``points`` with round ends, ``width`` scene units thick."""
         thickness = max(1, round(width * self.side))
         fixed = self.fixed(points)
-        self._keep(fixed, thickness)
+        self._shapes.append((fixed, thickness))
         cv2.polylines(self.pixels, [fixed], closed, (*colour, self.owner), thickness, shift=_SHIFT)
 
     def soften(self, x: float, y: float, rx: float, ry: float, amount: float) -> None:
@@ -298,14 +293,15 @@ class Canvas:
         """Which final pixels belong to the current owner: a mask of where it has drawn, and its left and top."""
         if not self._shapes:
             return np.zeros((0, 0), dtype=np.bool_), 0, 0
-        x0, y0, x1, y1 = self._bounds(np.concatenate(self._shapes), max(self._widths))
+        shapes, widths = zip(*self._shapes, strict=True)
+        x0, y0, x1, y1 = self._bounds(np.concatenate(shapes), max(widths))
         left, top = x0 // SUPERSAMPLE, y0 // SUPERSAMPLE
         window = self._samples()[top : y1 // SUPERSAMPLE, left : x1 // SUPERSAMPLE]
         return window == self.owner, left, top
 
     def corner(self) -> tuple[int, int]:
         """Left and top, in final pixels, of the shapes that the current owner has drawn, seen or not."""
-        bounds = [self._bounds(shape, width) for shape, width in zip(self._shapes, self._widths, strict=True)]
+        bounds = [self._bounds(shape, width) for shape, width in self._shapes]
         left, top = min(self.side, *(b[0] for b in bounds)), min(self.side, *(b[1] for b in bounds))
         return left // SUPERSAMPLE, top // SUPERSAMPLE
 

@@ -13,7 +13,8 @@ A shape is a name, the sizes it is called with, and one line for each thing that
 Where and how are arithmetic without spaces; points are ``x,y``. The verbs are the methods of a ``Pen``; one that has
 lines below it takes its points or parts from there. All is worked out from left to right and from top to bottom, and
 in this order the dice are thrown: another order gives other images. ``NAME = …`` at the margin is a constant, ``…`` at
-the end of a line goes on with the next.
+the end of a line goes on with the next. A file is read once: its shapes become Python, in which every expression has
+been found to be arithmetic.
 """
 
 import ast
@@ -42,9 +43,8 @@ _ARITHMETIC = (
 )  # fmt: skip
 _KNOWN: dict[str, Any] = {
     "__builtins__": {}, "names_here": globals, "mix": mix, "tint": tint, "arc": arc,
-    "curve": partial(curved, form="curve"),
+    "curve": partial(curved, form="curve"), "len": len, "range": range, "sum": sum, "round": round, "int": int,
     "sin": sin, "cos": cos, "pi": pi, "sqrt": sqrt, "copysign": copysign, "min": min, "max": max, "abs": abs,
-    "sum": sum, "round": round, "int": int, "len": len, "range": range,
 }  # fmt: skip
 
 
@@ -123,11 +123,11 @@ class Shapes:
         exec(self._shapes[name][1], {**self.constants, **throws, **known, "pen": pen})
 
     def _call(self, name: str, known: dict[str, Any], *given: Any) -> None:
-        """Draw shape ``name`` for another one; that one goes on where it was."""
+        """Draw shape ``name`` for another one, which goes on afterwards on the surface where it was."""
         sizes, code = self._shapes[name]
         pen = known["pen"]
         surface = pen.surface
-        exec(code, {**known, **dict(zip(sizes, given, strict=True))})
+        exec(code, {**known, **dict(zip(sizes, given, strict=True))} if sizes else known.copy())
         pen.surface = surface
 
     def _python(self, lines: list[Line], indent: str) -> Iterator[str]:
@@ -150,6 +150,7 @@ class Shapes:
                 yield from self._verb(word, rest, line.below, indent)
 
     def _verb(self, word: str, rest: str, below: list[Line], indent: str) -> Iterator[str]:
+        """The call of a verb: ``pen.verb([where], colour, width, option=…)``."""
         if word.startswith("_") or not callable(getattr(self._pen, word, None)):
             raise ValueError(f"{word!r} is neither a shape nor a verb of {self._pen.__name__}.")
         places: list[str] = []

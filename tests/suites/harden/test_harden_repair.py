@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.studies.attack.rows import SCHEMA
+from misdetect.studies.conditions import SCHEMA
 from misdetect.suites.harden.repair import Rules, Unit, repaired, units
 
 RULES = Rules(loc=0.5, score=0.3, flicker=0.05)

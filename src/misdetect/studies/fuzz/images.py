@@ -6,7 +6,7 @@ What the inserted object hides nearly all of can be found by nobody; its annotat
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.results import Campaign, Order, Row, order
 from misdetect.studies.fuzz.rows import Insertion
 
-Which = Literal["attributable", "all", "any"]
+WHICH = ("attributable", "all", "any")
 HIDDEN = 0.9
 """Share of an annotation's own pixels under the inserted object, above which it counts as hidden."""
 _SOUND: Order = (True, True, True, 0.0, 0)
@@ -43,22 +43,16 @@ class _Drawn:
         return self._picture.key
 
 
-def check_study(run: Run) -> None:
-    """Refuse a run of another study."""
-    if run.study != "fuzz":
-        raise BadData(f"{run.address} is a run of {run.study!r}; this needs one of fuzz or attack.")
-
-
 class FailingImages:
     """The synthetic images of ``run``, a campaign on ``data``, that fail: those whose failure is the inserted object's
     doing ("attributable"), or "all"; or "any" that was asked about, failing or not. ``inserted``: whether that object
     is annotated too; the paper leaves it out. ``hidden``: whether annotations that it hides are dropped, marked as
     crowds (which are neither to be found nor wrong), or kept."""
 
-    def __init__(self, run: Run, data: Dataset, which: Which, inserted: Inserted, hidden: Hidden) -> None:
+    def __init__(self, run: Run, data: Dataset, which: str, inserted: Inserted, hidden: Hidden) -> None:
         campaign = Campaign.of(run)
-        self.which: str = which
-        self._flicker, self._data, self._inserted, self._hidden = campaign.how.count_flicker, data, inserted, hidden
+        self.which, self._data, self._inserted, self._hidden = which, data, inserted, hidden
+        self._flicker = campaign.how.count_flicker
         rows = [row for row in campaign.failing if row["attributable"] or which == "all"]
         if which == "any":
             rows = campaign.asked
@@ -81,9 +75,8 @@ class FailingImages:
     def dataset(self) -> Dataset:
         """The images, the worst first."""
         data = self._data
-        spec = f"{data.spec} with inserted objects"
         return Dataset(
-            spec, data.names, len(self._rows), self._sample,
+            f"{data.spec} with inserted objects", data.names, len(self._rows), self._sample,
             fingerprint=data.fingerprint, category_ids=data.category_ids, part=self._part,
         )  # fmt: skip
 
@@ -142,33 +135,15 @@ class FailingImages:
 
 def images(run: Run, data: Dataset, which: str | None, inserted: Inserted, hidden: Hidden) -> FailingImages:
     """The failing images of ``run``, by default those whose failure is the inserted object's doing."""
-    for known in get_args(Which):
-        if known == (which or "attributable"):
-            return FailingImages(run, data, known, inserted, hidden)
-    raise BadSpec(f"which should be {' or '.join(get_args(Which))} for a run of fuzz. Got {which!r}.")
-
-
-def failing_images(
-    run: Run,
-    data: Dataset,
-    which: Which = "attributable",
-    inserted: Inserted = "unlabelled",
-    hidden: Hidden = "drop",
-) -> Dataset:
-    """The images of ``FailingImages`` as a data set."""
-    return FailingImages(run, data, which, inserted, hidden).dataset()
+    if which is not None and which not in WHICH:
+        raise BadSpec(f"which should be {' or '.join(WHICH)} for a run of fuzz. Got {which!r}.")
+    return FailingImages(run, data, which or WHICH[0], inserted, hidden)
 
 
 def _with(truth: Truth, insertion: Insertion, label: int, crowd: bool) -> Truth:
     """``truth`` and the inserted object; masks and states, which it has none of, are left out."""
-    assert truth.ids is not None
-    assert truth.crowd is not None
-    assert truth.areas is not None
-    width, height = insertion.size
-    return Truth(
-        [*truth.boxes.tolist(), list(map(float, insertion.box))],  # type: ignore[arg-type]
-        [*truth.labels.tolist(), label],  # type: ignore[arg-type]
-        [*truth.ids.tolist(), int(truth.ids.max(initial=0)) + 1],  # type: ignore[arg-type]
-        [*truth.crowd.tolist(), crowd],  # type: ignore[arg-type]
-        [*truth.areas.tolist(), float(width * height)],  # type: ignore[arg-type]
-    )
+    number = np.max(np.asarray(truth.ids), initial=0) + 1
+    own = Truth(np.array([insertion.box]), np.array([label]), np.array([number]), np.array([crowd]))
+    names = ("boxes", "labels", "ids", "crowd", "areas")
+    boxes, labels, ids, crowds, areas = (np.concatenate([getattr(truth, n), getattr(own, n)]) for n in names)
+    return Truth(boxes, labels, ids, crowds, areas)

@@ -1,20 +1,19 @@
-"""Find a failure near a spot: fuzz's adaptive strategy, kept to a part of the photo and to one object.
+"""Find a failure near a spot: the adaptive strategy, kept to a part of the photo and to one object.
 
 Rounds are small, since somebody waits. A failure counts as found when null controls have cleared it (it is the object's
 doing, not that of pasting) and the annotations do not call it an improvement.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from misdetect.app.table import LEAST_SIDE, Seen, Table
 from misdetect.metrics.harm import IMPROVEMENT
 from misdetect.studies.fuzz.adaptive import Adaptive
 from misdetect.studies.fuzz.failures import counted
 from misdetect.studies.fuzz.reach import Background, Offer
 from misdetect.studies.fuzz.rows import Insertion
-from misdetect.studies.fuzz.settings import WIDEST
+from misdetect.studies.fuzz.settings import WIDEST, FuzzSettings
 
 MOST = 80
 """Questions of one search, null controls included."""
@@ -23,24 +22,29 @@ _ROUND = 4
 _AROUND = ((1.0, 0.12, (1.0, 0.75, 1.3)), (2.0, 0.3, (1.0, 0.75, 0.5)), (0.0, 1.0, (1.0, 0.75, 0.5, 0.35)))
 """How far from the spot an object may lie, in its own sizes or in shares of the photo's, whichever is more, and at
 which shares of its size; where there is no free place, so far as the next one says."""
+LEAST_SIDE = 4
+"""Pixels of the shorter side of an object, at least."""
+Attempt = Callable[[Insertion, Background], Mapping[str, Any]]
+"""The row of a campaign that tries an insertion into a background."""
 
 
-def search(table: Table, asker: str, spot: Insertion, most: int = MOST) -> Iterator[dict[str, Any]]:
-    """Look for a failure around ``spot``; yields each place that was tried, with how many questions were asked so far
-    (``asked``, of ``of``) and how far the worst-hit detection fell (``fell``, of its score), and last ``end``:
-    "found" with the place and its ``row``, "spent" with how many places had failures that were not the object's doing
-    or no harm (``shared``), "nowhere" where the object fits nowhere, "nothing" where
+def search(
+    spot: Insertion, whole: Background, how: FuzzSettings, attempt: Attempt, most: int = MOST
+) -> Iterator[dict[str, Any]]:
+    """Look for a failure around ``spot`` on the background ``whole``; yields each place that was tried, with how many
+    questions were asked so far (``asked``, of ``of``) and how far the worst-hit detection fell (``fell``, of its
+    score), and last ``end``: "found" with the place and its ``row``, "spent" with how many places had failures that
+    were not the object's doing or no harm (``shared``), "nowhere" where the object fits nowhere, "nothing" where
     nothing is detected that could be lost."""
-    seen = table.seen(asker, spot.image)
-    if not len(seen.background.firm):
+    if not len(whole.firm):
         yield {"end": "nothing", "asked": 0, "of": most}
         return
-    background, strategy, plan = _begin(seen, spot, table)
+    background, strategy, plan = _begin(whole, spot, how)
     asked, best, shared = 0, 0.0, 0
     while asked < most and plan:
         rows = []
         for place in plan:
-            row = table.attempt(asker, place, background, seen.told)
+            row = attempt(place, background)
             rows.append(row)
             asked += row["queries"]
             fell = _fell(row, background)
@@ -49,7 +53,7 @@ def search(table: Table, asker: str, spot: Insertion, most: int = MOST) -> Itera
             if any(change["cleared"] and change["harm"] != IMPROVEMENT for change in row["changes"]):
                 yield {**told, "end": "found", "row": row}
                 return
-            shared += bool(counted(row, table.how.count_flicker))
+            shared += bool(counted(row, how.count_flicker))
             yield told
             if asked >= most:
                 break
@@ -59,11 +63,11 @@ def search(table: Table, asker: str, spot: Insertion, most: int = MOST) -> Itera
     yield {"end": "spent" if asked else "nowhere", "asked": asked, "of": most, "fell": best, "shared": shared}
 
 
-def _begin(seen: Seen, spot: Insertion, table: Table) -> tuple[Background, Adaptive, list[Insertion]]:
+def _begin(whole: Background, spot: Insertion, how: FuzzSettings) -> tuple[Background, Adaptive, list[Insertion]]:
     """The nearest part of the photo with room, a strategy for it, and the first places."""
     for reach in _AROUND:
-        background = around(seen.background, spot, *reach)
-        strategy = Adaptive(WIDEST, table.how.rules, table.how.seed)
+        background = around(whole, spot, *reach)
+        strategy = Adaptive(WIDEST, how.rules, how.seed)
         strategy.add([background])
         plan = strategy.plan(_ROUND)
         if plan:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from attack_toys import Tiles, data
-from test_attack_climb import drive
+from attack_toys import Tiles, data, drive
 
 from misdetect.data import load_data
 from misdetect.detectors import load_detector
