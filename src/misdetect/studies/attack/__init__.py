@@ -20,7 +20,6 @@ ATTACK = Kind(
     settings="settings:AttackSettings",
     prepare="prepare:prepare",
     rebuild="prepare:rebuild",
-    ledger="document:ledger",
     images="adversarial:images",
     after="prepare:after",
     asked="transfer:asked",

@@ -238,18 +238,3 @@ def numbers(document: Document) -> dict[str, Headline]:
         for key in ("AP50", *(("success",) if name != "clean" else ())):
             found[f"{name}.{key}"] = Headline(entry[key], entry["intervals"].get(key))
     return found
-
-
-def ledger(run: Run) -> str:
-    """Every object on the clean image and under every attack; noise is the control."""
-    return """
-        SELECT "case", image, id AS object, CASE WHEN condition = 'clean' THEN 'clean' ELSE 'attack' END AS condition,
-        condition = 'noise' AS control, label, state, x0, y0, x1, y1,
-        CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' WHEN became IS NOT NULL THEN 'renamed'
-        ELSE 'missed' END AS outcome,
-        CASE WHEN kind = 'ignored' THEN 'unknown' WHEN condition = 'clean' AND NOT found THEN 'harmful'
-        WHEN "right" AND NOT found THEN 'harmful' WHEN NOT "right" AND found THEN 'improvement' ELSE 'harmless'
-        END AS harm,
-        became, score_before, score, iou, mechanism,
-        CASE WHEN condition <> 'clean' THEN CAST(to_json(struct_pack(attack := condition)) AS VARCHAR) END AS evidence
-        FROM rows WHERE kind IN ('object', 'ignored')"""

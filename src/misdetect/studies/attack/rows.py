@@ -1,5 +1,5 @@
 """Rows that only an attack has: how an image was attacked, and the ablations of what is detected on it. Its other rows
-are those of ``studies.conditions``."""
+are those of ``studies.conditions``; ``ledger`` has all of them in the ledger's columns."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,6 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from misdetect.engine.store import Run
 from misdetect.metrics.ablation import ABLATIONS, Ablated, ablate, factored
 from misdetect.nouns.candidates import Candidates, Dropped, Pairs
 from misdetect.nouns.picture import Pixels
@@ -71,3 +72,18 @@ def pixels_of(data: bytes) -> Pixels:
     """The image of a row's PNG."""
     decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     return np.ascontiguousarray(np.asarray(decoded, dtype=np.uint8)[:, :, ::-1])
+
+
+def ledger(run: Run) -> str:
+    """Every object on the clean image and under every attack; noise is the control."""
+    return """
+        SELECT "case", image, id AS object, CASE WHEN condition = 'clean' THEN 'clean' ELSE 'attack' END AS condition,
+        condition = 'noise' AS control, label, state, x0, y0, x1, y1,
+        CASE WHEN kind = 'ignored' THEN 'ignored' WHEN found THEN 'found' WHEN became IS NOT NULL THEN 'renamed'
+        ELSE 'missed' END AS outcome,
+        CASE WHEN kind = 'ignored' THEN 'unknown' WHEN condition = 'clean' AND NOT found THEN 'harmful'
+        WHEN "right" AND NOT found THEN 'harmful' WHEN NOT "right" AND found THEN 'improvement' ELSE 'harmless'
+        END AS harm,
+        became, score_before, score, iou, mechanism,
+        CASE WHEN condition <> 'clean' THEN CAST(to_json(struct_pack(attack := condition)) AS VARCHAR) END AS evidence
+        FROM rows WHERE kind IN ('object', 'ignored')"""
