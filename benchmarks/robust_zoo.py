@@ -27,7 +27,9 @@ from misdetect.studies.attack.document import settings_of
 from misdetect.studies.attack.ladder import STRONG
 from misdetect.studies.attack.plan import CLEAN
 from misdetect.studies.attack.results import Results
-from misdetect.training.zoo_page import fill
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from zoo_page import fill
 
 DATA, EPS, LOSSES = "rooms:test", 8, ("cls", "loc")
 TWINS = {entry.twin: name for name, entry in ZOO.items() if entry.twin is not None}

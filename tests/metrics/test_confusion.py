@@ -1,5 +1,7 @@
 """The Detection Confusion Matrix: a loop over single detections is the oracle, and nothing may be lost or doubled."""
 
+from typing import get_args
+
 import confusion_oracles as naive
 import numpy as np
 import pytest
@@ -7,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.metrics import confusion as module
-from misdetect.metrics.confusion import MODES, POLICIES, assign, confusion, found_by_class, in_data_columns
+from misdetect.metrics.confusion import POLICIES, Mode, assign, confusion, found_by_class, in_data_columns
 from misdetect.metrics.matching import greedy_match
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.said.errors import BadArray
 
 NAMES = ("cat", "dog")
+MODES = get_args(Mode)
 sides = st.integers(0, 8)
 grid_boxes = st.tuples(sides, sides, st.integers(1, 6), st.integers(1, 6)).map(
     lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3])

@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.metrics.harm import CHANGES, EFFECTS, HARMS, Annotations, Standing, effects_of, standing_after, standing_of
-from misdetect.metrics.transplant import Rules, compare
+from misdetect.metrics.harm import (
+    CHANGES,
+    EFFECTS,
+    HARMS,
+    Annotations,
+    Standing,
+    effects_of,
+    standing_after,
+    standing_of,
+)
+from misdetect.metrics.transplant import Rules, compare_all
 from misdetect.nouns.detections import Detections
 from misdetect.said.errors import BadArray
 
@@ -335,7 +344,7 @@ def test_with_what_a_transplant_finds():
     before = seen(DOG) + seen(OTHER_DOG) + seen((20, 20, 30, 30), 0)
     after = seen(DOG) + seen((20, 20, 30, 30), 1) + seen((0, 60, 10, 70)) + seen(FAR)
     truth = annotations(things)
-    compared = compare(detections(before), detections(after), np.array(FAR), 0, Rules())
+    (compared,) = compare_all(detections(before), [detections(after)], np.array([FAR]), 0, Rules())
     clean = standing_of(compared.before, known(before), truth)
     partner = compared.originals.partner
     edited = standing_after(compared.after, known(after), compared.on_parts, truth, clean, partner)

@@ -109,18 +109,6 @@ def test_a_crowd_takes_any_number_and_an_object_one():
     assert greedy_match(three, Truth(box, [0])).truth_of.tolist() == [-1, 0, -1]
 
 
-def test_classes_matter_unless_told_otherwise():
-    box = [[0, 0, 10, 10]]
-    wrong = Detections(box, [0.5], [1])
-    assert greedy_match(wrong, Truth(box, [0])).truth_of.tolist() == [-1]
-    assert greedy_match(wrong, Truth(box, [0]), class_agnostic=True).truth_of.tolist() == [0]
-
-
-def test_given_overlaps_replace_those_of_boxes():
-    far = Detections([[90, 90, 99, 99]], [0.5], [0])
-    assert greedy_match(far, Truth([[0, 0, 10, 10]], [0]), overlaps=[[0.8]]).truth_of.tolist() == [0]
-
-
 @given(st.lists(st.tuples(grid_boxes, grid_boxes), min_size=1, max_size=20))
 def test_overlap_of_pairs_is_the_diagonal_of_the_matrix(pairs):
     a, b = np.array([p[0] for p in pairs], float), np.array([p[1] for p in pairs], float)

@@ -6,7 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect.metrics.bootstrap import resamples
-from misdetect.metrics.parts import IOUS, NEVER, SCORES, Found, Parts, Verified, best_threshold, costs, f_vv, halves, intervals, mean_boxes, recalls
+from misdetect.metrics.parts import (
+    IOUS,
+    NEVER,
+    SCORES,
+    Found,
+    Parts,
+    Verified,
+    best_threshold,
+    costs,
+    f_vv,
+    halves,
+    intervals,
+    mean_boxes,
+    recalls,
+)
 from misdetect.nouns.boxes import iou
 from misdetect.said.errors import BadArray
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
+from zoo_page import curves, table, write_page
+
 from misdetect.detectors.zoo.shipped import ZOO
-from misdetect.training.zoo_page import curves, table, write_page
 
 
 def entry(ap50: float) -> dict:

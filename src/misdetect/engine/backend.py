@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from misdetect.engine.cache import Cache
+from misdetect.engine.cache import UNBOUNDED, Cache
 from misdetect.engine.pump import Grants, Journal, Pump
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.kept.budget import Budget
@@ -60,10 +60,7 @@ class Asking:
 
     def open_journal(self) -> Cache | None:
         """The journal, or ``None`` where there is none."""
-        return None if self.journal is None else Cache(self.journal, max_bytes=_UNBOUNDED, needed=True)
-
-
-_UNBOUNDED = 1 << 50
+        return None if self.journal is None else Cache(self.journal, UNBOUNDED, needed=True)
 
 
 @dataclass(frozen=True)

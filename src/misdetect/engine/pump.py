@@ -196,7 +196,7 @@ class Pump:
                 while self._ready:
                     yield from self._advance(*self._ready.popleft())
                 more = not exhausted and len(self._active) < self._max_active
-                if not exhausted and not self.spent and len(self._active) < self._max_active and not self._backlog():
+                if more and not self.spent and not self._backlog():
                     try:
                         case = source.next(block=not self._active)
                     except StopIteration:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.nouns.boxes import Bools, Floats, Ints, area, as_boxes
+from misdetect.nouns.detections import Truth
 from misdetect.nouns.masks import Masks
 from misdetect.said.errors import BadArray
 
@@ -65,6 +66,32 @@ class TruthColumns:
 
     def __len__(self) -> int:
         return len(self.boxes)
+
+    @classmethod
+    def of(
+        cls,
+        images: tuple[ImageRow, ...],
+        names: Sequence[str],
+        truths: Sequence[Truth],
+        segments: list[Any] | None = None,
+    ) -> "TruthColumns":
+        """From what is annotated in each of ``images``."""
+
+        def joined(name: str, dtype: type, *shape: int) -> Any:
+            parts = [getattr(t, name) for t in truths]
+            return np.concatenate(parts).astype(dtype) if parts else np.zeros(shape, dtype)
+
+        return cls(
+            images=images,
+            names=tuple(names),
+            image=np.repeat(np.arange(len(truths)), [len(t) for t in truths]).astype(np.int64),
+            label=joined("labels", np.int64, 0),
+            boxes=joined("boxes", np.float64, 0, 4),
+            areas=joined("areas", np.float64, 0),
+            crowd=joined("crowd", np.bool_, 0),
+            ids=joined("ids", np.int64, 0),
+            segments=segments,
+        )
 
     def of_labels(self, wanted: Bools) -> "TruthColumns":
         """Only the objects of the labels that are ``wanted`` ``[len(names)]``; all images and names stay."""
@@ -147,28 +174,13 @@ def truth_columns(dataset: Dataset, *, masks: bool = False) -> TruthColumns:
     if all(isinstance(s.image_id, int) for s in samples):
         samples.sort(key=lambda s: int(s.image_id))
     truths = [s.truth if s.truth.states is None else s.truth[s.truth.present] for s in samples]
-    lengths = [len(t) for t in truths]
     segments: list[Any] | None = None
     if masks:
         parts = [_segments(t.masks, len(t)) for t in truths]
         segments = [s for part in parts for s in part]
         segments = None if any(s is None for s in segments) else segments
-
-    def joined(name: str, dtype: type, *shape: int) -> Any:
-        parts = [getattr(t, name) for t in truths]
-        return np.concatenate(parts).astype(dtype) if parts else np.zeros(shape, dtype)
-
-    return TruthColumns(
-        images=tuple(ImageRow(s.file_name or s.id, s.image_id, s.width, s.height, s.id) for s in samples),
-        names=dataset.names,
-        image=np.repeat(np.arange(len(samples)), lengths).astype(np.int64),
-        label=joined("labels", np.int64, 0),
-        boxes=joined("boxes", np.float64, 0, 4),
-        areas=joined("areas", np.float64, 0),
-        crowd=joined("crowd", np.bool_, 0),
-        ids=joined("ids", np.int64, 0),
-        segments=segments,
-    )
+    images = tuple(ImageRow(s.file_name or s.id, s.image_id, s.width, s.height, s.id) for s in samples)
+    return TruthColumns.of(images, dataset.names, truths, segments)
 
 
 def _segments(masks: Masks | None, count: int) -> list[Any]:

@@ -26,7 +26,6 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 Mode = Literal["hard", "soft", "reported"]
 """Which class a detection was predicted as. ``hard``: background where that outscores every class, else its label;
 ``soft``: its scores are spread over all columns; ``reported``: its label (all that is known of a black box)."""
-MODES: tuple[Mode, ...] = get_args(Mode)
 BINS = 10
 FAINT = 0.01
 """In soft mode, the least share of a detection that a cell is said to hold."""
@@ -186,25 +185,19 @@ class _Near:
         return cls(Pairs(detection, at, overlap), largest, detections.scores, detections.image, truth.crowd)
 
     def assigned(self, policy: Policy) -> Assigned:
+        own = ~self.crowd[self.pairs.truth]
+        pairs = self.pairs[own]
         if policy == "greedy":
-            return self._greedy()
-        truth_of = np.full(len(self.scores), -1, dtype=np.int64)
-        own = ~self.crowd[self.pairs.truth]
-        pairs = Pairs(self.pairs.detection[own], self.pairs.truth[own], self.pairs.overlap[own])
-        chosen = _largest(pairs) if policy == "paper" else _optimal(pairs, self.image)
-        truth_of[pairs.detection[chosen]] = pairs.truth[chosen]
-        crowded = np.zeros(len(truth_of), np.bool_)
-        crowded[self.pairs.detection[~own]] = True
-        return self._with_overlaps(truth_of, pairs, crowded & (truth_of < 0))
-
-    def _greedy(self) -> Assigned:
-        any_class = np.ones(len(self.pairs.detection), np.bool_)
-        found = match_pairs(self.pairs, self.scores, any_class, self.crowd, len(self.crowd), 0.0)
-        own = ~self.crowd[self.pairs.truth]
-        pairs = Pairs(self.pairs.detection[own], self.pairs.truth[own], self.pairs.overlap[own])
-        return self._with_overlaps(found.truth_of, pairs, found.ignored)
-
-    def _with_overlaps(self, truth_of: Ints, pairs: Pairs, ignored: Bools) -> Assigned:
+            any_class = np.ones(len(own), np.bool_)
+            found = match_pairs(self.pairs, self.scores, any_class, self.crowd, len(self.crowd), 0.0)
+            truth_of, ignored = found.truth_of, found.ignored
+        else:
+            chosen = _largest(pairs) if policy == "paper" else _optimal(pairs, self.image)
+            truth_of = np.full(len(self.scores), -1, dtype=np.int64)
+            truth_of[pairs.detection[chosen]] = pairs.truth[chosen]
+            crowded = np.zeros(len(truth_of), np.bool_)
+            crowded[self.pairs.detection[~own]] = True
+            ignored = crowded & (truth_of < 0)
         overlap = self.largest.copy()
         taken = truth_of[pairs.detection] == pairs.truth
         overlap[pairs.detection[taken]] = pairs.overlap[taken]

@@ -8,10 +8,8 @@ is ``boxes.match``; this is not it.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from misdetect.nouns import boxes as geometry
-from misdetect.nouns.boxes import Bools, Floats, Ints
+from misdetect.nouns.boxes import Bools, Floats, Ints, area, coverage, iou
 from misdetect.nouns.detections import Detections, Truth
 
 
@@ -41,6 +39,9 @@ class Pairs:
     truth: Ints
     overlap: Floats
 
+    def __getitem__(self, rows: Bools) -> "Pairs":
+        return Pairs(self.detection[rows], self.truth[rows], self.overlap[rows])
+
 
 def pairs_within_images(detection_image: Ints, truth_image: Ints) -> tuple[Ints, Ints]:
     """Indices of all pairs that share an image; both inputs are sorted image indices ``[D]`` and ``[T]``."""
@@ -60,8 +61,8 @@ def overlap_of_pairs(detection: Floats, truth: Floats, crowd: Bools) -> Floats:
     sides = np.minimum(detection[:, 2:], truth[:, 2:]) - np.maximum(detection[:, :2], truth[:, :2])
     np.maximum(sides, 0, out=sides)
     shared: Floats = sides[:, 0] * sides[:, 1]
-    own = geometry.area(detection)
-    whole = np.where(crowd, own, own + geometry.area(truth) - shared)
+    own = area(detection)
+    whole = np.where(crowd, own, own + area(truth) - shared)
     return np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0)
 
 
@@ -93,29 +94,11 @@ def match_pairs(
     )
 
 
-def greedy_match(
-    detections: Detections,
-    truth: Truth,
-    iou_threshold: float = 0.5,
-    *,
-    class_agnostic: bool = False,
-    overlaps: ArrayLike | None = None,
-) -> Matching:
-    """Match one image's ``detections`` to its ``truth``; their labels must index the same names.
-
-    ``overlaps`` ``[D, T]`` replaces the box overlaps (by those of masks, say); ``class_agnostic`` lets any class match.
-    """
+def greedy_match(detections: Detections, truth: Truth, iou_threshold: float = 0.5) -> Matching:
+    """Match one image's ``detections`` to its ``truth``; their labels must index the same names."""
     crowd = np.asarray(truth.crowd, dtype=np.bool_)
-    n, m = len(detections), len(truth)
-    if overlaps is None:
-        matrix = np.where(
-            crowd[None, :],
-            geometry.coverage(detections.boxes, by=truth.boxes),
-            geometry.iou(detections.boxes, truth.boxes),
-        )
-    else:
-        matrix = np.asarray(overlaps, dtype=np.float64).reshape(n, m)
-    first, second = np.divmod(np.arange(n * m), max(m, 1))
-    same = np.ones(n * m, np.bool_) if class_agnostic else detections.labels[first] == truth.labels[second]
-    pairs = Pairs(first, second, matrix.reshape(-1))
-    return match_pairs(pairs, detections.scores, same, crowd, m, iou_threshold)
+    overlap = np.where(crowd, coverage(detections.boxes, by=truth.boxes), iou(detections.boxes, truth.boxes))
+    first, second = np.divmod(np.arange(overlap.size), max(len(truth), 1))
+    same = detections.labels[first] == truth.labels[second]
+    pairs = Pairs(first, second, overlap.reshape(-1))
+    return match_pairs(pairs, detections.scores, same, crowd, len(truth), iou_threshold)

@@ -12,13 +12,14 @@ import numpy as np
 
 from misdetect.nouns.boxes import Bools, Floats, Ints, iou, match
 from misdetect.nouns.detections import Detections
+from misdetect.nouns.settings import Settings, Share
 from misdetect.said.errors import BadSpec
 
 MISSED, EXTRA, RENAMED, MOVED = TYPES = ("missed", "extra", "renamed", "moved")
 
 
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(Settings):
     """When is a synthetic image a failure?
 
     ``score``: what counts as a detection. ``iou``: from where two boxes are the same. ``strict``: originals and
@@ -27,17 +28,15 @@ class Oracle:
     inserted object's are its own. ``near``: IoU from which a box of the same class is the original moved, not another.
     """
 
-    score: float = 0.5
-    iou: float = 0.5
+    score: Share = 0.5
+    iou: Share = 0.5
     strict: bool = False
-    flicker: float = 0.05
+    flicker: Share = 0.05
     corner: float = 10.0
-    near: float = 0.1
+    near: Share = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("score", "iou", "flicker", "near"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadSpec(f"{name} should lie in [0, 1]. Got {getattr(self, name)}.")
+        super().__post_init__()
         if self.near > self.iou or self.iou == 0:
             raise BadSpec(f"iou should be above 0 and at least {self.near:g} (near). Got {self.iou}.")
 

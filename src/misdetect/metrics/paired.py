@@ -40,10 +40,8 @@ class Objects:
 
     def of(self, chosen: Sequence[int]) -> "Objects":
         """Those of the ``chosen`` images, which are numbered anew in that order."""
-        rows = [np.flatnonzero(self.image == i) for i in chosen]
-        index = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        image = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
-        return Objects(len(rows), image, self.label[index], self.boxes[index], self.crowd[index])
+        rows, image = _renumbered(self.image, chosen)
+        return Objects(len(chosen), image, self.label[rows], self.boxes[rows], self.crowd[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +62,8 @@ class Boxes:
 
     def of(self, chosen: Sequence[int]) -> "Boxes":
         """Those of the ``chosen`` images, which are numbered anew in that order."""
-        rows = [np.flatnonzero(self.image == i) for i in chosen]
-        index = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        image = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
-        return Boxes(image, self.label[index], self.boxes[index], self.scores[index])
+        rows, image = _renumbered(self.image, chosen)
+        return Boxes(image, self.label[rows], self.boxes[rows], self.scores[rows])
 
     def best(self, most: int = MOST, *, of_class: bool = True) -> "Boxes":
         """The ``most`` best-scored of each image (and class), sorted by image."""
@@ -75,6 +71,13 @@ class Boxes:
         order = np.lexsort((-self.scores, group))
         first = np.searchsorted(group[order], group[order], side="left")
         return self[order[np.arange(len(order)) - first < most]]
+
+
+def _renumbered(image: Ints, chosen: Sequence[int]) -> tuple[Ints, Ints]:
+    """The rows whose ``image`` is one of ``chosen``, in that order, and where in ``chosen`` each of them is."""
+    rows = [np.flatnonzero(image == i) for i in chosen]
+    where = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64)
+    return np.concatenate([np.zeros(0, np.int64), *rows]), where
 
 
 class Precision:
@@ -158,11 +161,11 @@ class Precision:
         return float(np.nan_to_num(self.values(np.ones((1, self._images)))[0]))
 
 
-def mean_over_classes(values: Floats) -> Floats:
-    """The mean of ``values`` ``[C, ...]`` over the classes that have one; NaN where none has."""
+def mean_over_classes(values: Floats, otherwise: float = np.nan) -> Floats:
+    """The mean of ``values`` ``[C, ...]`` over the classes that have one; ``otherwise`` where none has."""
     known = ~np.isnan(values)
     total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
-    found: Floats = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    found: Floats = np.divide(total, count, out=np.full(total.shape, otherwise), where=count > 0)
     return found
 
 

@@ -27,7 +27,6 @@ BINS: Mapping[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
 }
 """Attribute: its inner edges (a value on an edge belongs to the upper bin) and the names of the bins. Sizes are
 COCO's, in square pixels; brightness is mean luma in 0..255; aspect is width / height."""
-ATTRIBUTES = ("class", "size", "crowding", "occlusion", "truncation", "aspect", "brightness")
 _BORDER = 1.5
 """Pixels within which a box touches the image's border: annotators round."""
 

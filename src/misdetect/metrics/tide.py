@@ -243,15 +243,11 @@ def _largest(pairs: Pairs, eligible: Bools, n: int) -> tuple[Floats, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class TideResult:
-    """``base`` AP and ``delta`` by error type, in points 0..100, ``None`` without any truth; the same per class
-    ``[C]``.
-
-    In the per-class arrays NaN marks a class that has neither truths nor detections before or after the fix.
-    """
+    """``base`` AP and ``delta`` by error type, in points 0..100, ``None`` without any truth; ``delta`` per class
+    ``[C]``, NaN for a class that has neither truths nor detections before or after the fix."""
 
     base: float | None
     delta: dict[str, float | None]
-    base_by_class: Floats
     delta_by_class: dict[str, Floats]
 
 
@@ -311,14 +307,14 @@ def readings(
 def _result(base: Floats, fixed: dict[str, Floats], positives: Ints, settings: TideSettings) -> TideResult:
     by_class: dict[str, Floats] = {name: after - base for name, after in fixed.items()}
     if not positives.any():
-        return TideResult(None, dict.fromkeys((*MAIN, *SPECIAL)), base, by_class)
+        return TideResult(None, dict.fromkeys((*MAIN, *SPECIAL)), by_class)
     averaged = positives > 0 if settings.classes == "with-truth" else np.ones(len(base), dtype=np.bool_)
     before = _mean(base[averaged])
     delta: dict[str, float | None] = {}
     for name, after in fixed.items():
         # below 0 only by tied scores counted in another order than before the fix
         delta[name] = max(_mean(after[averaged]) - before, 0.0)
-    return TideResult(before, delta, base, by_class)
+    return TideResult(before, delta, by_class)
 
 
 def _mean(ap: Floats) -> float:

@@ -3,13 +3,11 @@
 Nothing is matched again: a resample weighs the images, before a fix and after it alike.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from misdetect.metrics.columns import DetectionColumns, TruthColumns
-from misdetect.metrics.paired import interpolated
+from misdetect.metrics.paired import interpolated, mean_over_classes
 from misdetect.metrics.tide import BASE, RECALLS, Assignment, Reading, TideSettings, readings
 from misdetect.nouns.boxes import Floats, Ints
 
@@ -25,20 +23,22 @@ def costs_of_draws(
     detections: DetectionColumns,
     draws: ArrayLike,
     settings: TideSettings,
-    types: Sequence[str] = DETECTIONS,
 ) -> dict[str, Floats]:
-    """What each of ``types`` costs, in points of AP ``[R]``, where image i counts ``draws[r, i]`` times; NaN where
+    """What each of ``DETECTIONS`` costs, in points of AP ``[R]``, where image i counts ``draws[r, i]`` times; NaN where
     nothing is annotated in a resample."""
     weights = np.asarray(draws, dtype=np.float64)
     every = readings(assignment, truth, detections, settings)
     images = truth.image, detections.image
-    by_class = {name: _class_ap(every[name], truth.label, images, weights, len(truth.names)) for name in (BASE, *types)}
     positives = np.stack([weights[:, i].sum(axis=1) for i in _images_by_class(every[BASE], truth)])
     averaged = positives > 0 if settings.classes == "with-truth" else np.ones_like(positives, dtype=np.bool_)
-    mean = {name: _mean(np.where(averaged, values, np.nan)) for name, values in by_class.items()}
+    mean = {}
+    for name in (BASE, *DETECTIONS):
+        by_class = _class_ap(every[name], truth.label, images, weights, len(truth.names))
+        # 100 where an oracle left nothing at all
+        mean[name] = mean_over_classes(np.where(averaged, by_class, np.nan), otherwise=100.0)
     some = (positives > 0).any(axis=0)
     # below 0 only by tied scores counted in another order than before the fix
-    return {name: np.where(some, np.maximum(mean[name] - mean[BASE], 0.0), np.nan) for name in types}
+    return {name: np.where(some, np.maximum(mean[name] - mean[BASE], 0.0), np.nan) for name in DETECTIONS}
 
 
 def _images_by_class(reading: Reading, truth: TruthColumns) -> list[Ints]:
@@ -63,11 +63,3 @@ def _class_ap(reading: Reading, truth_label: Ints, images: tuple[Ints, Ints], we
             empty = (positives[:, 0] == 0) & (drawn.sum(axis=1) == 0)
             ap[c, low : low + step] = np.where(empty, np.nan, value)
     return ap
-
-
-def _mean(ap: Floats) -> Floats:
-    """The mean of ``ap`` ``[C, R]`` over the classes that have anything; 100 where an oracle left nothing at all."""
-    known = ~np.isnan(ap)
-    total, count = np.where(known, ap, 0).sum(axis=0), known.sum(axis=0)
-    found: Floats = np.divide(total, count, out=np.full(total.shape, 100.0), where=count > 0)
-    return found

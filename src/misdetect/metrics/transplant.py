@@ -1,31 +1,30 @@
 """What a transplanted object T does to the other detections of a scene: the arithmetic of paper 1.
 
-``compare`` takes the detections on the clean image (D_∅) and on the edited one (D_xy) and gives S of eq. 1, the maximal
-coverage C_T of eq. 3, the class difference, and what happened to each original detection. Functions of arrays only;
-choices that the paper leaves open are in ``Rules`` and explained in docs/definitions.md.
+``compare_all`` takes the detections on the clean image (D_∅) and on edited ones (D_xy) and gives S of eq. 1, the
+maximal coverage C_T of eq. 3, the class difference, and what happened to each original detection. Functions of arrays
+only; choices that the paper leaves open are in ``Rules`` and explained in docs/definitions.md.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.nouns.boxes import Bools, Floats, Ints, coverage, gaps, iou, match
 from misdetect.nouns.detections import Detections
-from misdetect.said.errors import BadSpec
+from misdetect.nouns.settings import Settings, Share
 
 Own = Literal["minus-one", "matched", "ignore-class"]
-OWN: tuple[Own, ...] = get_args(Own)
 KEPT, MOVED, RENAMED, LOST = OUTCOMES = ("kept", "moved", "renamed", "lost")
 PART = 0.5
 """A detection with at least this share of its box inside T's box lies on a part of T, if it continues no original."""
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The choices behind ``compare``.
+class Rules(Settings):
+    """The choices behind ``compare_all``.
 
     ``score``: what counts as a detection. ``own``: what is done about T's own detections: "minus-one" (the paper:
     one detection is free), "matched" (those that lie on T are taken out), "ignore-class" (T's class is taken out on
@@ -34,19 +33,12 @@ class Rules:
     which a box below the threshold is the same box.
     """
 
-    score: float = 0.5
+    score: Share = 0.5
     own: Own = "minus-one"
-    margin: float = 0.05
-    kept: float = 0.7
-    same: float = 0.3
-    on_t: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.own not in OWN:
-            raise BadSpec(f"own should be one of {', '.join(OWN)}. Got {self.own!r}.")
-        for name in ("score", "margin", "kept", "same", "on_t"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadSpec(f"{name} should lie in [0, 1]. Got {getattr(self, name)}.")
+    margin: Share = 0.05
+    kept: Share = 0.7
+    same: Share = 0.3
+    on_t: Share = 0.5
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -129,21 +121,15 @@ def match_score(weight: float, after: int, before: int) -> float:
     return weight / most if most > 0 else 1.0
 
 
-def compare(clean: Detections, edited: Detections, t_box: Floats, t_label: int, rules: Rules) -> Comparison:
-    """Compare the detections on the ``clean`` image and on the ``edited`` one (T's box at ``t_box``, x0 y0 x1 y1).
-
-    Both come with whatever scores the detector reports; ``rules.score`` is applied here, so that what lies just below
-    it can be told from what is gone. ``t_label`` is T's class for the detector, -1 where it has none.
-    """
-    return compare_all(clean, [edited], np.reshape(t_box, (1, 4)), t_label, rules)[0]
-
-
 def compare_all(
     clean: Detections, edited: Sequence[Detections], t_boxes: Floats, t_label: int, rules: Rules
 ) -> list[Comparison]:
-    """``compare`` for ``P`` positions of T on one image, ``t_boxes`` ``[P, 4]``.
+    """Compare the detections on the ``clean`` image and on the ``edited`` ones, for ``P`` positions of T on it: T's
+    boxes ``t_boxes`` ``[P, 4]``, x0 y0 x1 y1.
 
-    Their detections are laid side by side, so that all but the matching takes a few calls for all positions together
+    Both come with whatever scores the detector reports; ``rules.score`` is applied here, so that what lies just below
+    it can be told from what is gone. ``t_label`` is T's class for the detector, -1 where it has none. The detections of
+    all positions are laid side by side, so that all but the matching takes a few calls for all positions together
     instead of a few dozen for each.
     """
     if not edited:

@@ -23,8 +23,6 @@ from misdetect.pools.files import MAX_PIXELS, read_folder, write_folder
 from misdetect.pools.refine import CRITERIA, Outline, Refinement
 from misdetect.said.errors import BadData, BadSpec
 
-__all__ = ["SEGMENTED", "Pool", "Refinement", "build_pool", "load_pool", "mirrored", "write_pool"]
-
 Progress = Callable[[int, int], None]
 SEGMENTED = 0.3
 """Least score of an object that a segmenter cuts out (the paper's)."""
@@ -134,7 +132,7 @@ def build_pool(
         "images": len(data),
         "segmenter": segmenter,
         "score": score,
-        "refinement": refinement.settings(),
+        "refinement": refinement.document(),
     }
     passed, extracted, dropped = _outlines(data, refinement, progress)
     chosen = refinement.largest(passed)
@@ -148,12 +146,9 @@ def build_pool(
             "keep a smaller share (--keep), or use fewer images (--limit)."
         )
     cutouts, sources = _cut(data, chosen)
-    notes = [f"{w.count} images could not be segmented; the first: {w.example}" for w in _segmenter_warnings(data)]
+    failed = [warned for warned in data.warnings if warned.kind == "segmenter-failed"]
+    notes = [f"{each.count} images could not be segmented; the first: {each.example}" for each in failed]
     return Pool(cutouts, sources, spec=data.spec, extracted=extracted, dropped=dropped, settings=settings, notes=notes)
-
-
-def _segmenter_warnings(data: Dataset) -> list[Any]:
-    return [warned for warned in data.warnings if warned.kind == "segmenter-failed"]
 
 
 def _outlines(

@@ -7,15 +7,14 @@ storing objects is ``misdetect.pools.pool``.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 import cv2
 import numpy as np
 
 from misdetect.nouns.boxes import Bools
-from misdetect.said.errors import BadSpec
+from misdetect.nouns.settings import Number, Settings, Share
 
 CRITERIA = ("min_side", "max_side", "border", "component", "solidity", "keep")
 """In the order in which they are applied; an object counts for the first one that it fails."""
@@ -39,7 +38,7 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Refinement:
+class Refinement(Settings):
     """What an object must be like to stay; the defaults are explained in docs/pool.md.
 
     ``min_side`` pixels of its shorter side at least, ``max_side`` as share of the image's width and height at most,
@@ -48,31 +47,13 @@ class Refinement:
     all of a class with fewer than ``few``.
     """
 
-    keep: float = 0.10
-    few: int = 6
-    component: float = 0.05
-    border: int = 3
-    solidity: float = 0.4
-    max_side: float = 0.8
-    min_side: int = 16
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if name in ("few", "border", "min_side"):
-                fits, expected = isinstance(value, int) and value >= 0, "a whole number of at least 0"
-            else:
-                fits, expected = 0 <= value <= 1, "a share in 0..1"
-            if not fits:
-                raise BadSpec(f"the refinement's {name.replace('_', '-')} should be {expected}. Got {value!r}.")
-
-    @classmethod
-    def none(cls) -> "Refinement":
-        """Everything stays."""
-        return cls(keep=1, few=0, component=1, border=0, solidity=0, max_side=1, min_side=0)
-
-    def settings(self) -> dict[str, Any]:
-        """The parameters, for provenance."""
-        return asdict(self)
+    keep: Share = 0.10
+    few: Number = 6
+    component: Share = 0.05
+    border: Number = 3
+    solidity: Share = 0.4
+    max_side: Share = 0.8
+    min_side: Number = 16
 
     def fault(self, mask: Bools, box: tuple[int, int, int, int], width: int, height: int) -> str | None:
         """The first criterion that an object fails by itself, or None.

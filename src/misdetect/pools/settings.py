@@ -49,6 +49,4 @@ class PoolSettings(Settings):
     @property
     def refinement(self) -> Refinement:
         """For ``pool.refine``."""
-        return Refinement(
-            self.keep, self.few, self.component, self.border, self.solidity, self.max_side, self.min_side
-        )  # fmt: skip
+        return Refinement.of(self.document())

@@ -4,7 +4,7 @@ same data with the detector's classes, boxes and masks for its truth. So what wo
 ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from misdetect.data.dataset import Dataset, Sample, Warned
@@ -16,11 +16,10 @@ from misdetect.nouns.detections import Detections, Truth
 from misdetect.nouns.masks import Masks
 from misdetect.nouns.picture import digest
 from misdetect.nouns.protocols import Detector, describe, require
-from misdetect.pools.pool import SEGMENTED, Pool, Refinement, build_pool, load_pool, write_pool
+from misdetect.pools.pool import Pool, build_pool, load_pool, write_pool
 from misdetect.pools.settings import PoolSettings
 from misdetect.said.errors import BadData, BadImage, DetectorFailed, LevelTooLow, MisdetectError
 
-Progress = Callable[[int, int], None]
 _FIRST, _AT_ONCE = 4, 64
 
 
@@ -34,54 +33,41 @@ def make_pool(data: Dataset, settings: PoolSettings) -> Pool:
     if settings.segmenter is None:
         built = build_pool(data, refinement=settings.refinement, progress=settings.progress)
     else:
-        built = segmented_pool(
-            data,
-            require(load_any(settings.segmenter), Detector, "pool", "cut by the masks of the data instead"),
-            score=settings.score,
-            refinement=settings.refinement,
-            cached=settings.cache,
-            progress=settings.progress,
-        )
+        found = load_any(settings.segmenter)
+        segmenter = require(found, Detector, "pool", "cut by the masks of the data instead")
+        built = segmented_pool(data, segmenter, settings)
     if settings.out is None:
         return built
     write_pool(built, Path(settings.out))
     return load_pool(Path(settings.out))
 
 
-def segmented(
-    data: Dataset,
-    segmenter: Detector,
-    *,
-    score: float = SEGMENTED,
-    cached: bool = True,
-    progress: Progress | None = None,
-) -> Dataset:
-    """``data`` with what ``segmenter`` finds there (score ``>= score``) as truth; labels index the segmenter's names.
-
-    Images about which it could not be asked are left out, with a warning; ``progress`` gets images done and in all.
-    """
+def _segmented(data: Dataset, segmenter: Detector, settings: PoolSettings) -> Dataset:
+    """``data`` with what ``segmenter`` finds there as truth; labels index the segmenter's names. Images about which it
+    could not be asked are left out, with a warning."""
     truths: dict[int, Truth] = {}
     failures: list[str] = []
     hopeless: MisdetectError | None = None
     for part in _parts(len(data)):
 
         def report(done: int, _: int, first: int = part.start) -> None:
-            if progress is not None:
-                progress(first + done, len(data))
+            if settings.progress is not None:
+                settings.progress(first + done, len(data))
 
         try:
-            answers = ask(segmenter, data[part.start : part.stop], Asking(cached=cached), report)
+            answers = ask(segmenter, data[part.start : part.stop], Asking(cached=settings.cache), report)
         except (BadImage, DetectorFailed) as error:  # all of this part; another may do better
             hopeless, answers = hopeless or error, [str(error)] * len(part)
         for index, answer in zip(part, answers, strict=True):
             if isinstance(answer, Detections):
-                truths[index] = _truth(answer.above(score), data[index], segmenter)
+                truths[index] = _truth(answer.above(settings.score), data[index], segmenter)
             else:
                 failures.append(answer or "the budget of the segmenter is spent")
     if hopeless is not None and not truths:
         raise hopeless
     if not any(len(truth) for truth in truths.values()):
-        raise BadData(f"{describe(segmenter)} finds nothing with a score of {score:g} or more in {data.spec}.")
+        score = f"{settings.score:g}"
+        raise BadData(f"{describe(segmenter)} finds nothing with a score of {score} or more in {data.spec}.")
     answered = sorted(truths)
     warnings = (*data.warnings, Warned("segmenter-failed", len(failures), failures[0])) if failures else data.warnings
     return Dataset(
@@ -89,7 +75,7 @@ def segmented(
         segmenter.names,
         len(answered),
         lambda i: _with_truth(data[answered[i]], truths[answered[i]]),
-        fingerprint=digest("segmented", data.fingerprint, getattr(segmenter, "fingerprint", None), score),
+        fingerprint=digest("segmented", data.fingerprint, getattr(segmenter, "fingerprint", None), settings.score),
         warnings=warnings,
     )
 
@@ -103,18 +89,10 @@ def _parts(images: int) -> Iterator[range]:
         start, size = start + size, _AT_ONCE
 
 
-def segmented_pool(
-    data: Dataset,
-    segmenter: Detector,
-    *,
-    score: float = SEGMENTED,
-    refinement: Refinement | None = None,
-    cached: bool = True,
-    progress: Progress | None = None,
-) -> Pool:
+def segmented_pool(data: Dataset, segmenter: Detector, settings: PoolSettings) -> Pool:
     """A pool of the objects that ``segmenter`` finds in ``data``; their classes are the segmenter's."""
-    found = segmented(data, segmenter, score=score, cached=cached, progress=progress)
-    pool = build_pool(found, refinement=refinement, found_by=(describe(segmenter), score))
+    found = _segmented(data, segmenter, settings)
+    pool = build_pool(found, refinement=settings.refinement, found_by=(describe(segmenter), settings.score))
     pool.settings["images"] = len(data)  # all that were looked at, also those about which it could not be asked
     return pool
 

@@ -1,7 +1,7 @@
 """AP of a detector on images in memory, by the project's own scoring; nothing is trained here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,10 @@ def measure_on(detector: Detector, images: Sequence[Pixels], truths: Sequence[Tr
         np.concatenate([one.boxes for one in found]),
         np.concatenate([one.scores for one in found]),
     )
-    overall = average_precision(_columns(detector.names, images, truths), detections).overall
+    rows = tuple(ImageRow(str(i), i, image.shape[1], image.shape[0]) for i, image in enumerate(images))
+    truth = TruthColumns.of(rows, detector.names, truths)
+    truth = replace(truth, areas=area(truth.boxes))  # whatever is masked: detectors are compared by boxes
+    overall = average_precision(truth, detections).overall
     return {name: round(value, 4) for name in MEASURED if (value := overall[name]) is not None}
 
 
@@ -60,17 +63,3 @@ class HeldOut:
     def __call__(self, detector: Detector) -> dict[str, float]:
         scores = measure(detector, self.images, limit=self.count)
         return {name: scores[name] for name in ("AP", "AP50") if name in scores}
-
-
-def _columns(names: Sequence[str], images: Sequence[Pixels], truths: Sequence[Truth]) -> TruthColumns:
-    boxes = np.concatenate([np.asarray(truth.boxes, dtype=np.float64) for truth in truths])
-    return TruthColumns(
-        images=tuple(ImageRow(str(i), i, image.shape[1], image.shape[0]) for i, image in enumerate(images)),
-        names=tuple(names),
-        image=np.repeat(np.arange(len(truths)), [len(truth) for truth in truths]),
-        label=np.concatenate([truth.labels for truth in truths]),
-        boxes=boxes,
-        areas=area(boxes),
-        crowd=np.concatenate([np.asarray(truth.crowd, dtype=np.bool_) for truth in truths]),
-        ids=np.arange(len(boxes)),
-    )

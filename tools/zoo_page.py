@@ -1,11 +1,10 @@
-"""The part of docs/zoo.md that numbers decide: ``python -m misdetect.training.zoo_page docs`` writes it anew.
+"""The part of docs/zoo.md that numbers decide: ``python tools/zoo_page.py`` writes it anew.
 
 The table and the picture of the training curves come from the manifest alone, so the page cannot disagree with what is
 shipped. The rest of the page is written by hand.
 """
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,4 +99,4 @@ def fill(page: Path, mark: str, parts: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    write_page(Path(sys.argv[1]), manifest())
+    write_page(Path(__file__).parents[1] / "docs", manifest())
