@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from misdetect.data.images import FileSource, ImageCorrupt, ImageMissing, ImageOutside, ImageTooLarge, WrongSize, check_name, image_size, list_images, read_image
+from misdetect.data.images import (
+    FileSource,
+    ImageCorrupt,
+    ImageMissing,
+    ImageOutside,
+    ImageTooLarge,
+    WrongSize,
+    check_name,
+    image_size,
+    list_images,
+    read_image,
+)
 
 PHOTO = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8))
 

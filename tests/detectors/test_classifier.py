@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misdetect.detectors.classifier import ClassifierDetector# noqa: E402
-from misdetect.nouns.detections import Detections, Truth# noqa: E402
-from misdetect.said.errors import BadArray# noqa: E402
-from misdetect.training.images import TrainingImages# noqa: E402
-from misdetect.training.measure import measure# noqa: E402
+from misdetect.detectors.classifier import ClassifierDetector  # noqa: E402
+from misdetect.nouns.detections import Detections, Truth  # noqa: E402
+from misdetect.said.errors import BadArray  # noqa: E402
+from misdetect.training.images import TrainingImages  # noqa: E402
+from misdetect.training.measure import measure  # noqa: E402
 
 NAMES = ("a", "b", "c")
 

@@ -14,7 +14,18 @@ from misdetect.compose.paste import Paste
 from misdetect.data.cutouts import Cutout, cutouts
 from misdetect.data.dataset import Dataset, Sample
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.detectors.glassbox.faults import Hallucinate, HallucinateAppearance, HallucinateContext, HallucinatePart, HallucinatePosition, MoveNear, NoProposal, RenameNear, Sink, VanishNear
+from misdetect.detectors.glassbox.faults import (
+    Hallucinate,
+    HallucinateAppearance,
+    HallucinateContext,
+    HallucinatePart,
+    HallucinatePosition,
+    MoveNear,
+    NoProposal,
+    RenameNear,
+    Sink,
+    VanishNear,
+)
 from misdetect.detectors.glassbox.recognise import Recogniser
 from misdetect.nouns.detections import Truth
 from misdetect.nouns.picture import Raw

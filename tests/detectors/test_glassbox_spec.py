@@ -6,7 +6,18 @@ from glassbox_toys import COCO66, NAMES, toys
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.detectors.glassbox.faults import FAULTS, Cap, HallucinatePart, MoveNear, NoProposal, OtherClass, Shift, Sink, TopK, parse_faults
+from misdetect.detectors.glassbox.faults import (
+    FAULTS,
+    Cap,
+    HallucinatePart,
+    MoveNear,
+    NoProposal,
+    OtherClass,
+    Shift,
+    Sink,
+    TopK,
+    parse_faults,
+)
 from misdetect.said.errors import BadSpec
 
 READ = {

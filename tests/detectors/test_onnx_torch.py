@@ -28,8 +28,8 @@ pytest.importorskip("onnxruntime")
 from test_yolox import coco_ap, noise  # noqa: E402
 from test_yolox_net import NANO, nano_weights  # noqa: E402
 
-from misdetect.detectors.onnx.detector import load_onnx# noqa: E402
-from misdetect.detectors.onnx.white_box import load_differentiable# noqa: E402
+from misdetect.detectors.onnx.detector import load_onnx  # noqa: E402
+from misdetect.detectors.onnx.white_box import load_differentiable  # noqa: E402
 
 torch.set_num_threads(1)
 COCO66 = Path(__file__).parents[2] / "../shared/fixtures/coco66"

@@ -12,20 +12,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misdetect.cli import app# noqa: E402
-from misdetect.data import load_data# noqa: E402
-from misdetect.detectors import load_detector# noqa: E402
-from misdetect.detectors.zoo import shipped as the_zoo# noqa: E402
-from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from# noqa: E402
-from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest# noqa: E402
-from misdetect.engine.store import Run# noqa: E402
-from misdetect.nouns.protocols import level# noqa: E402
-from misdetect.said.errors import BadSpec, BadWeights, RunMismatch# noqa: E402
-from misdetect.suites.harden.zoo import change_of# noqa: E402
-from misdetect.training.images import training_images# noqa: E402
-from misdetect.training.measure import measure# noqa: E402
-from misdetect.training.recipe import Recipe# noqa: E402
-from misdetect.training.zoo import Trained, install, read_trained, recipe_of, train_zoo, write_half# noqa: E402
+from misdetect.cli import app  # noqa: E402
+from misdetect.data import load_data  # noqa: E402
+from misdetect.detectors import load_detector  # noqa: E402
+from misdetect.detectors.zoo import shipped as the_zoo  # noqa: E402
+from misdetect.detectors.zoo.models import FAMILIES, Backbone, Darknet, build, start_from  # noqa: E402
+from misdetect.detectors.zoo.shipped import ZOO, checked_weights, manifest  # noqa: E402
+from misdetect.engine.store import Run  # noqa: E402
+from misdetect.nouns.protocols import level  # noqa: E402
+from misdetect.said.errors import BadSpec, BadWeights, RunMismatch  # noqa: E402
+from misdetect.suites.harden.zoo import change_of  # noqa: E402
+from misdetect.training.images import training_images  # noqa: E402
+from misdetect.training.measure import measure  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
+from misdetect.training.zoo import Trained, install, read_trained, recipe_of, train_zoo, write_half  # noqa: E402
 
 torch.set_num_threads(1)
 SHIPPED = sorted(manifest())

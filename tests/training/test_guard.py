@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch")
 
 from training_toys import Colourist, same, squares, weights  # noqa: E402
 
-from misdetect.engine.store import Run# noqa: E402
-from misdetect.said.errors import BadSpec# noqa: E402
-from misdetect.studies.documents import document_of# noqa: E402
-from misdetect.training.curve import pairs# noqa: E402
-from misdetect.training.guard import Judgement, Watchdog# noqa: E402
-from misdetect.training.loop import Training# noqa: E402
-from misdetect.training.recipe import Recipe# noqa: E402
+from misdetect.engine.store import Run  # noqa: E402
+from misdetect.said.errors import BadSpec  # noqa: E402
+from misdetect.studies.documents import document_of  # noqa: E402
+from misdetect.training.curve import pairs  # noqa: E402
+from misdetect.training.guard import Judgement, Watchdog  # noqa: E402
+from misdetect.training.loop import Training  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
 
 BEFORE = {"AP": 0.5, "AP50": 0.8, "robust": 0.1}
 RECIPE = Recipe(steps=12, batch=4, warmup=2, precision="float32", seed=3, log_every=2, check_every=2, average=0.9)

@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch")
 import torchvision_toys  # noqa: E402
 from hf_models import CLASSES, KINDS, TWO_STAGE, build, images  # noqa: E402
 
-from misdetect.data import load_data# noqa: E402
-from misdetect.detectors import load_detector# noqa: E402
-from misdetect.detectors.hf.detector import wrap as wrap_hf# noqa: E402
-from misdetect.detectors.torchvision.load import wrap as wrap_torchvision# noqa: E402
-from misdetect.detectors.zoo.models import FAMILIES# noqa: E402
-from misdetect.nouns.detections import Truth# noqa: E402
-from misdetect.said.errors import BadArray# noqa: E402
+from misdetect.data import load_data  # noqa: E402
+from misdetect.detectors import load_detector  # noqa: E402
+from misdetect.detectors.hf.detector import wrap as wrap_hf  # noqa: E402
+from misdetect.detectors.torchvision.load import wrap as wrap_torchvision  # noqa: E402
+from misdetect.detectors.zoo.models import FAMILIES  # noqa: E402
+from misdetect.nouns.detections import Truth  # noqa: E402
+from misdetect.said.errors import BadArray  # noqa: E402
 
 torch.set_num_threads(1)
 SIZES = ((128, 128), (113, 97), (80, 128), (100, 120), (128, 66), (96, 96))

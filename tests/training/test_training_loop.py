@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch")
 
 from training_toys import NAMES, Colourist, Counted, Darker, same, squares, tiny, weights  # noqa: E402
 
-from misdetect.engine.store import Run# noqa: E402
-from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, LevelTooLow, RunMismatch# noqa: E402
-from misdetect.training.loop import Training# noqa: E402
-from misdetect.training.measure import measure# noqa: E402
-from misdetect.training.precision import widened# noqa: E402
-from misdetect.training.recipe import Recipe# noqa: E402
+from misdetect.engine.store import Run  # noqa: E402
+from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.training.loop import Training  # noqa: E402
+from misdetect.training.measure import measure  # noqa: E402
+from misdetect.training.precision import widened  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
 
 RECIPE = Recipe(steps=6, batch=4, warmup=2, precision="float32", seed=3)
 

@@ -15,15 +15,15 @@ torch = pytest.importorskip("torch")
 from training_toys import Colourist, Counted, Darker, squares  # noqa: E402
 
 import misdetect as md  # noqa: E402
-from misdetect.engine.store import Run# noqa: E402
-from misdetect.said.errors import BadSpec, RunBusy# noqa: E402
-from misdetect.studies.documents import keep_document# noqa: E402
-from misdetect.studies.kinds import kind_of# noqa: E402
-from misdetect.studies.replay import replay# noqa: E402
-from misdetect.training.curve import ends# noqa: E402
-from misdetect.training.loop import Training# noqa: E402
-from misdetect.training.recipe import Recipe# noqa: E402
-from misdetect.training.zoo import Trained# noqa: E402
+from misdetect.engine.store import Run  # noqa: E402
+from misdetect.said.errors import BadSpec, RunBusy  # noqa: E402
+from misdetect.studies.documents import keep_document  # noqa: E402
+from misdetect.studies.kinds import kind_of  # noqa: E402
+from misdetect.studies.replay import replay  # noqa: E402
+from misdetect.training.curve import ends  # noqa: E402
+from misdetect.training.loop import Training  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
+from misdetect.training.zoo import Trained  # noqa: E402
 
 RECIPE = Recipe(steps=13, batch=4, warmup=2, precision="float32", log_every=4, check_every=6, seed=3)
 HERE = Path(__file__).parent

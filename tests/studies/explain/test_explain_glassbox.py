@@ -9,7 +9,18 @@ from misdetect.compose.paste import Paste
 from misdetect.data import load_data
 from misdetect.data.cutouts import cutouts
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.detectors.glassbox.faults import Cap, Misrank, MoveNear, NoProposal, OtherClass, RenameNear, Shift, Sink, TopK, VanishNear
+from misdetect.detectors.glassbox.faults import (
+    Cap,
+    Misrank,
+    MoveNear,
+    NoProposal,
+    OtherClass,
+    RenameNear,
+    Shift,
+    Sink,
+    TopK,
+    VanishNear,
+)
 from misdetect.metrics.mechanisms import MECHANISMS, attribute, missed
 
 FAULTS = (NoProposal(), Shift(), OtherClass(), Sink(), Misrank(), TopK(k=3), Cap(cap=3))

@@ -12,7 +12,16 @@ from misdetect.engine.store import Run
 from misdetect.nouns.detections import Detections
 from misdetect.studies.documents import document_of, keep_document
 from misdetect.studies.scan import SCAN
-from misdetect.studies.scan.interference import VIEWS, InterferenceStudy, Wrong, decided_by, take_apart, verdicts, visible_mask, wrong_detections
+from misdetect.studies.scan.interference import (
+    VIEWS,
+    InterferenceStudy,
+    Wrong,
+    decided_by,
+    take_apart,
+    verdicts,
+    visible_mask,
+    wrong_detections,
+)
 from misdetect.studies.scan.pairs import candidates, choose_pairs
 from misdetect.studies.scan.settings import ScanSettings
 

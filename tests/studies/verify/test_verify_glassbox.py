@@ -7,7 +7,12 @@ import pytest
 import misdetect as md
 from misdetect.data import load_data
 from misdetect.detectors.glassbox.detector import GlassBox
-from misdetect.detectors.glassbox.faults import Hallucinate, HallucinateAppearance, HallucinateContext, HallucinatePosition
+from misdetect.detectors.glassbox.faults import (
+    Hallucinate,
+    HallucinateAppearance,
+    HallucinateContext,
+    HallucinatePosition,
+)
 
 PLANTED = {
     "none": Hallucinate(rate=0.5),

@@ -10,11 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import misdetect as md  # noqa: E402
-from misdetect.nouns.detections import Detections# noqa: E402
-from misdetect.said.errors import BadData, BadSpec, LevelTooLow, RunMismatch# noqa: E402
-from misdetect.suites.harden.lessons import Lessons# noqa: E402
-from misdetect.suites.harden.watch import Pictures# noqa: E402
-from misdetect.training.measure import measure_on# noqa: E402
+from misdetect.nouns.detections import Detections  # noqa: E402
+from misdetect.said.errors import BadData, BadSpec, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.suites.harden.lessons import Lessons  # noqa: E402
+from misdetect.suites.harden.watch import Pictures  # noqa: E402
+from misdetect.training.measure import measure_on  # noqa: E402
 
 PHOTOS = "rooms:train,count=16"
 SMALL = {

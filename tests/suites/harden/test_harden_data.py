@@ -5,13 +5,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from misdetect.data import load_data# noqa: E402
-from misdetect.data.dataset import Dataset# noqa: E402
-from misdetect.data.memory import from_pairs# noqa: E402
-from misdetect.said.errors import BadData# noqa: E402
-from misdetect.suites.harden.lessons import concatenated, drawn_from# noqa: E402
-from misdetect.suites.harden.mixture import Mixture# noqa: E402
-from misdetect.suites.harden.split import divided# noqa: E402
+from misdetect.data import load_data  # noqa: E402
+from misdetect.data.dataset import Dataset  # noqa: E402
+from misdetect.data.memory import from_pairs  # noqa: E402
+from misdetect.said.errors import BadData  # noqa: E402
+from misdetect.suites.harden.lessons import concatenated, drawn_from  # noqa: E402
+from misdetect.suites.harden.mixture import Mixture  # noqa: E402
+from misdetect.suites.harden.split import divided  # noqa: E402
 
 NAMES = ("cup", "lamp")
 

@@ -12,10 +12,10 @@ from hf_models import build  # noqa: E402
 from training_toys import NAMES, squares, tiny  # noqa: E402
 
 import misdetect as md  # noqa: E402
-from misdetect.data.export import export_coco# noqa: E402
-from misdetect.data.memory import from_pairs# noqa: E402
-from misdetect.nouns.detections import Truth# noqa: E402
-from misdetect.said.errors import BadWeights# noqa: E402
+from misdetect.data.export import export_coco  # noqa: E402
+from misdetect.data.memory import from_pairs  # noqa: E402
+from misdetect.nouns.detections import Truth  # noqa: E402
+from misdetect.said.errors import BadWeights  # noqa: E402
 
 SMALL = {
     "steps": 2, "batch": 2, "checks": 1, "images": 4, "attacked": 1, "attack_steps": 1, "queries": 8, "watched": 2,

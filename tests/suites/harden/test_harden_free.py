@@ -10,16 +10,16 @@ torch = pytest.importorskip("torch")
 
 from training_toys import Colourist, same, squares, tiny, weights  # noqa: E402
 
-from misdetect.data import load_data# noqa: E402
-from misdetect.detectors import load_detector# noqa: E402
-from misdetect.detectors.zoo.models import FAMILIES# noqa: E402
-from misdetect.nouns.detections import Truth# noqa: E402
-from misdetect.said.errors import BadSpec, LevelTooLow, RunMismatch# noqa: E402
-from misdetect.suites.harden.free import Free# noqa: E402
-from misdetect.training.batches import DatasetBatches, Replayed# noqa: E402
-from misdetect.training.loop import Training# noqa: E402
-from misdetect.training.recipe import Recipe# noqa: E402
-from misdetect.training.zoo import recipe_of# noqa: E402
+from misdetect.data import load_data  # noqa: E402
+from misdetect.detectors import load_detector  # noqa: E402
+from misdetect.detectors.zoo.models import FAMILIES  # noqa: E402
+from misdetect.nouns.detections import Truth  # noqa: E402
+from misdetect.said.errors import BadSpec, LevelTooLow, RunMismatch  # noqa: E402
+from misdetect.suites.harden.free import Free  # noqa: E402
+from misdetect.training.batches import DatasetBatches, Replayed  # noqa: E402
+from misdetect.training.loop import Training  # noqa: E402
+from misdetect.training.recipe import Recipe  # noqa: E402
+from misdetect.training.zoo import recipe_of  # noqa: E402
 
 torch.set_num_threads(1)
 RECIPE = Recipe(steps=12, batch=4, warmup=2, precision="float32", seed=3)
