@@ -55,9 +55,12 @@ def misbehaviour(case: Case, folder: Path) -> list[str]:
 def warm() -> None:
     """Import what commands import, so that no child has to."""
     from misdetect.cli import VERBS
+    from misdetect.studies.kinds import kinds
 
-    for verb in VERBS:
-        import_module(f"misdetect.cli.{verb}")
+    for verb in VERBS.values():
+        import_module(verb.where.partition(":")[0])
+    for kind in kinds():
+        _ = kind.prepare, kind.document, kind.settings
     for library in ("onnxruntime", *(f"misdetect.detectors.{name}" for name in _LOADERS)):
         import_module(library)
     import_module("misdetect.detectors.torchvision.ops").load()  # torch makes a folder of its own in the temporary one
