@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from misdetect.data import load_data
-from misdetect.data.delftbikes import PARTS
+from misdetect.data.procedural.bikes.parts import PARTS
 
 
 def part(state: str, *box: float) -> dict[str, object]:

@@ -14,11 +14,11 @@ from pycocotools.coco import COCO
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.delftbikes import PARTS, STATES
 from misdetect.data.export import export_coco
 from misdetect.data.faults import ExportRefused
 from misdetect.data.images import ImageMissing
-from misdetect.nouns.detections import Truth
+from misdetect.data.procedural.bikes.parts import PARTS
+from misdetect.nouns.detections import STATES, Truth
 from misdetect.nouns.masks import Masks
 from misdetect.nouns.picture import Pixels, digest
 

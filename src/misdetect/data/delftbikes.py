@@ -13,38 +13,13 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.data.faults import BadRecord, Malformed, UnknownCategory, UnknownState
 from misdetect.data.images import check_name, image_folder
+from misdetect.data.procedural.bikes.parts import PARTS
 from misdetect.data.shapes import Shape, Shapes
 from misdetect.data.table import Table
 from misdetect.data.untrusted import read_json
 from misdetect.nouns.detections import STATES
 from misdetect.nouns.picture import digest
 from misdetect.nouns.spec import Spec
-
-PARTS: Final = (
-    "back_hand_break",
-    "back_handle",
-    "back_light",
-    "back_mudguard",
-    "back_pedal",
-    "back_reflector",
-    "back_wheel",
-    "bell",
-    "chain",
-    "dress_guard",
-    "dynamo",
-    "front_handbreak",
-    "front_handle",
-    "front_light",
-    "front_mudguard",
-    "front_pedal",
-    "front_wheel",
-    "gear_case",
-    "kickstand",
-    "lock",
-    "saddle",
-    "steer",
-)
-"""The 22 parts of DelftBikes, in alphabetical order."""
 
 _SIDES: Final = ("left", "top", "width", "height")
 

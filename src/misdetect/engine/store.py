@@ -194,6 +194,11 @@ class Run:
         return dict(self.about["identity"]["settings"])
 
     @property
+    def chosen(self) -> dict[str, Any]:
+        """All that was chosen: the settings that it was made with, and those that it is shown with."""
+        return {**self.settings, **self.about.get("view", {})}
+
+    @property
     def cases(self) -> int | None:
         """How many cases it has in all; ``None`` as long as that is not known."""
         return None if self.about["cases"] is None else int(self.about["cases"])

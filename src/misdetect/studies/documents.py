@@ -34,8 +34,7 @@ def document_of(run: Run) -> Document:
         "failures": [{name: each[name] for name in ("case", "image", "error")} for each in failed],
         "finished": run.finished,
         "settings": {
-            **run.settings,
-            **run.about.get("view", {}),
+            **run.chosen,
             "limit": identity["data"]["limit"],
             "detector": run.about["detector_settings"],
         },
@@ -54,7 +53,7 @@ def read_document(run: Run) -> Document:
     try:
         found: Document = json.loads(read_regular(path).decode())
         sound = found.pop(_CHECK) == _checksum(found)
-        shown = {**run.settings, **run.about.get("view", {})}
+        shown = run.chosen
         current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))
         if sound and current and all(found["settings"].get(name) == value for name, value in shown.items()):
             return found

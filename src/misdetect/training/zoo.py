@@ -118,7 +118,7 @@ def train_zoo(
     """Train ``name`` in ``folder`` (going on where an earlier call stopped), write and measure its weights.
 
     A robust detector starts from its twin, and ``change`` attacks its batches; which attack makes it what it is, is
-    said by ``studies.harden.zoo.change_of``.
+    said by ``suites.harden.zoo.change_of``.
     """
     if name not in zoo.ZOO:
         raise BadSpec(f"There is no {name!r} in the zoo (there are {', '.join(zoo.ZOO)}).")

@@ -25,7 +25,7 @@ from misdetect.studies.contract import Document, Headline
 
 def settings_of(run: Run) -> AttackSettings:
     """How ``run`` was made and is shown."""
-    known = {**run.settings, **run.about.get("view", {})}
+    known = run.chosen
     return AttackSettings.of({**known, TRANSFER: known.get(TRANSFER) or "none"})
 
 

@@ -26,7 +26,7 @@ _TOP = 20
 
 def settings_of(run: Run) -> ConfusionSettings:
     """How ``run`` was made and is shown."""
-    return ConfusionSettings.of({**run.settings, **run.about.get("view", {})})
+    return ConfusionSettings.of(run.chosen)
 
 
 class _Read:

@@ -29,7 +29,7 @@ def document(run: Run) -> Document:
         f"SELECT kind, image, place, query, width, height, label, number, {', '.join(SIDES)}, score, crowd "
         "FROM rows ORDER BY case_index, row"
     ).to_pylist()
-    how = DoctorSettings.of({**run.settings, **run.about.get("view", {})})
+    how = DoctorSettings.of(run.chosen)
     identity = run.about["identity"]
     ids = {row["place"]: row["image"] for row in rows}
     images = max(ids, default=-1) + 1

@@ -47,7 +47,7 @@ def names_of(inside: bool) -> tuple[str, ...]:
 
 def settings_of(run: Run) -> ExplainSettings:
     """How ``run`` was made and is shown."""
-    return ExplainSettings.of({**run.settings, **run.about.get("view", {})})
+    return ExplainSettings.of(run.chosen)
 
 
 def document(run: Run) -> Document:

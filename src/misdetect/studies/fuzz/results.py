@@ -66,7 +66,7 @@ class Campaign:
     @classmethod
     def of(cls, run: Run) -> "Campaign":
         """Read ``run``."""
-        how = FuzzSettings.of({**run.settings, **run.about.get("view", {})})
+        how = FuzzSettings.of(run.chosen)
         phases: dict[str, list[Row]] = defaultdict(list)
         for row in run.table().to_pylist():
             phases[row["phase"]].append(row)

@@ -10,7 +10,7 @@ from misdetect.studies.retest.study import INSERTION
 
 def photos(run: Run) -> Conditions:
     """The photos that were shown, and what was found on them."""
-    return Conditions(run, RetestSettings.of({**run.settings, **run.about.get("view", {})}), [CLEAN])
+    return Conditions(run, RetestSettings.of(run.chosen), [CLEAN])
 
 
 def document(run: Run) -> Document:

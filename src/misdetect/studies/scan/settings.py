@@ -108,7 +108,7 @@ def stored(settings: ScanSettings, search: Mapping[str, Any] | None) -> dict[str
 
 def settings_of(run: Run) -> ScanSettings:
     """How ``run`` was made and is shown."""
-    found = {**run.settings, **run.about.get("view", {})}
+    found = run.chosen
     search = found.pop("adaptive")
     decided = {name: search[name] for name in ("precision", "tau", "policy")} if search else {}
     return ScanSettings.of({**found, **decided, "adaptive": bool(search)})

@@ -23,7 +23,7 @@ class Table:
     """The parts and detections of ``run`` as columns: images and labels are numbered, ``names`` by label."""
 
     def __init__(self, run: Run) -> None:
-        self.how = VerifySettings.of({**run.settings, **run.about.get("view", {})})
+        self.how = VerifySettings.of(run.chosen)
         columns = ", ".join(("case_index", "image", "width", "height", "label", "state", "missing", "score", *SIDES))
         found = {
             kind: run.query(f"SELECT {columns} FROM rows WHERE kind = ? ORDER BY case_index, row", [kind]).to_pydict()
