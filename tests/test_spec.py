@@ -113,17 +113,17 @@ def test_what_was_meant_is_said(call, text, meant):
     assert meant in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("file", "meant"),
-    [
-        ("saved_model.pb", "'savedmodel:{},names=FILE'"),
-        ("yolo11n.bin", "'openvino:{}/FILE.xml'"),
-        ("config.json", "'hf:{}'"),
-        ("photo.png", "'folder:{}'"),
-    ],
-)
-def test_what_a_folder_was_meant_for_is_in_it(file, meant, tmp_path):
-    (tmp_path / file).touch()
+@pytest.mark.parametrize("path", ["C:\\models\\x.onnx", "d:/models/x.onnx", "x.onnx", "models/x,y.onnx"])
+def test_a_bare_path_is_of_the_scheme_that_recognises_it(path):
+    spec = Spec.parse(f"{path},score=0.5", lambda path: "onnx" if path.endswith(".onnx") else None)
+    assert (spec.scheme, spec.target, spec.options) == ("onnx", path, {"score": "0.5"})
+    assert spec.text == f"onnx:{path},score=0.5"
+    with pytest.raises(BadSpec, match="Expected a spec such as"):
+        Spec.parse(path)
+
+
+def test_a_folder_that_no_format_recognises_may_be_one_of_photos(tmp_path):
+    (tmp_path / "photo.png").touch()
     with pytest.raises(BadSpec) as refused:
         load_detector(f"{tmp_path},score=0.5")
-    assert f"Did you mean {meant.format(tmp_path)}?" in str(refused.value)
+    assert f"Did you mean 'folder:{tmp_path}'?" in str(refused.value)

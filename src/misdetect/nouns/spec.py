@@ -5,7 +5,7 @@ them, and one that nobody reads is an error, so that a misspelt option never pas
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +15,8 @@ from misdetect.said.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+"""How a path on Windows may begin: no scheme has a single letter."""
 _NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
 """What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -25,8 +27,9 @@ class Spec:
     """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
 
     ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
-    for them again, which would cost a request. ``counted`` is the file in which a run counts its requests where they
-    are ``limited``, so that those are counted too which are made while it is loaded.
+    for them again, which would cost a request. ``data_names`` tells the classes of the data that is to be looked at,
+    for a file that names none, and the file that holds them, or "". ``counted`` is the file in which a run counts its
+    requests where they are ``limited``, so that those are counted too which are made while it is loaded.
     """
 
     text: str
@@ -34,21 +37,23 @@ class Spec:
     target: str
     options: dict[str, str]
     known_names: tuple[str, ...] | None = None
+    data_names: "Callable[[], tuple[tuple[str, ...], str]] | None" = None
     counted: Path | None = None
     limited: bool = False
     _taken: set[str] = field(default_factory=set)
 
     @classmethod
-    def parse(cls, text: str) -> "Spec":
-        """Split ``text``; an address (``http://…``) keeps its scheme in the target, and the name of a file that can be
-        of one scheme only stands for that."""
+    def parse(cls, text: str, recognise: "Callable[[str], str | None]" = lambda path: None) -> "Spec":
+        """Split ``text``; an address (``http://…``) keeps its scheme in the target. ``recognise`` says of which scheme
+        the file or folder of a bare path is; with a scheme, it is not asked."""
         text = text.strip()
         head, *rest = _OPTION.split(text)
-        if ":" not in head and (known := _SCHEMES.get(Path(head).suffix.lower())):
-            text, head = f"{known}:{text}", f"{known}:{head}"
-        scheme, colon, target = head.partition(":")
-        if not colon or not scheme:
-            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
+        bare = ":" not in head or _DRIVE.match(head) is not None
+        if bare and head and (known := recognise(head)):
+            text, head, bare = f"{known}:{text}", f"{known}:{head}", False
+        scheme, _, target = head.partition(":")
+        if bare or not scheme:
+            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(head)}")
         if target.startswith("//"):
             target = head
         options: dict[str, str] = {}
@@ -109,28 +114,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-_SCHEMES = {".onnx": "onnx", ".tflite": "tflite", ".pt": "ultralytics"}
-"""Files that say of what scheme they are; who writes ``.pt`` is mostly Ultralytics, and its reader tells."""
 _FILES = {
-    ".xml": ("openvino:{},decoder=NAME", "cvat:{}"),
-    ".torchscript": ("torchscript:{},trust=yes,decoder=NAME",),
-    ".pth": ("yolox:{},names=coco",),
-    ".json": ("coco:{}",),
-    ".yaml": ("yolo:{}",),
-    ".yml": ("yolo:{}",),
-    ".csv": ("openimages:{},images=DIR",),
-    ".py": ("python:{}:NAME",),
+    ".xml": "cvat:{}",
+    ".json": "coco:{}",
+    ".yaml": "yolo:{}",
+    ".yml": "yolo:{}",
+    ".csv": "openimages:{},images=DIR",
+    ".py": "python:{}:NAME",
 }
 
 
-_FOLDERS = (("saved_model.pb", "savedmodel:{},names=FILE"), ("config.json", "hf:{}"), ("*.bin", "openvino:{}/FILE.xml"))
-"""What is in the folder of a network in several files."""
-
-
-def _meant_file(text: str) -> str:
-    """What the name of a file or folder alone was probably meant for."""
-    name = _OPTION.split(text.strip())[0]
-    meant = _FILES.get(Path(name).suffix.lower(), ())
-    if name and Path(name).is_dir():
-        meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)
-    return f" Did you mean {' or '.join(repr(each.format(name)) for each in meant)}?" if meant else ""
+def _meant_file(name: str) -> str:
+    """What a file or folder that nobody recognised was probably meant for."""
+    meant = "folder:{}" if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower())
+    return f" Did you mean {meant.format(name)!r}?" if meant else ""
