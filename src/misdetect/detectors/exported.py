@@ -185,7 +185,9 @@ def load_exported(
     shapes = () if look is None else look.shapes
 
     def build(whole: Spec) -> ExportedDetector:
-        return _assembled(make, replace(whole, options={**file.stated, **whole.options}), file, shapes)
+        size = spec.options.get("size", said.get("size"))
+        seen = shapes if whole.options.get("size", size) == size else ()  # of another size, others
+        return _assembled(make, replace(whole, options={**file.stated, **whole.options}), file, seen)
 
     if not guessed:
         found = build(replace(spec, options={**said, **spec.options}))

@@ -26,7 +26,8 @@ from misdetect.detectors.wiring import layout_of, needs_preset, sides_of, size_s
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, DetectorFailed, MisdetectError
 
-_USUAL_SIZE = 640
+SIZES = (640, 416, 320, 512, 800, 300, 224)
+"""Sides of a network's input, the most usual first."""
 _ZOO_SIZE = 416
 """Of the ONNX model zoo's YOLOv3."""
 _COCOS = {"coco": COCO, "coco91": COCO91}
@@ -136,9 +137,21 @@ def _size(file: Exported, given: Spec, layout: Any) -> tuple[tuple[int, int], li
         own = (width or file.metadata.size[0], height or file.metadata.size[1])
         why = "the metadata says so (imgsz)"
         return own, [Finding("size", f"{own[0]}x{own[1]}", True, why, implied=True)]
-    usual = width or height or (_ZOO_SIZE if "image_shape" in file.companions else _USUAL_SIZE)
     why = "the graph takes any size, and nothing says which it was trained with"
-    return (width or usual, height or usual), [Finding("size", f"{width or usual}x{height or usual}", False, why)]
+    one = width or height
+    sides = (one,) if one else (_ZOO_SIZE,) if "image_shape" in file.companions else SIZES
+    sizes = [(width or side, height or side) for side in sides]
+    found = next((size for size in sizes if len(sizes) > 1 and _runs(file, layout, size)), sizes[0])
+    return found, [Finding("size", f"{found[0]}x{found[1]}", False, why)]
+
+
+def _runs(file: Exported, layout: Any, size: tuple[int, int]) -> bool:
+    """Whether the network runs on an image of ``size`` at all: one that was traced has a size that it does not say."""
+    try:
+        file.network.run(noise(file.network.shape[0] or 1, *size, layout, file.network.dtype))
+    except Exception:  # runtimes' exceptions have no common class
+        return False
+    return True
 
 
 def noise(count: int, width: int, height: int, layout: str | None, dtype: str) -> Array:
@@ -155,6 +168,8 @@ def _probe(file: Exported, given: Spec, layout: str, size: tuple[int, int]) -> t
     for count in counts:
         try:
             outputs = network.run(noise(count, *size, layout, network.dtype))
+            if count > 1 and not fixed and all(output.ndim > 2 and len(output) == 1 for output in outputs):
+                continue  # it looks at the first alone, or at all of them as one
             return [output.copy() for output in outputs], not fixed and not asked and count == 1 < counts[0]
         except Exception as error:  # runtimes' exceptions have no common class
             if count == counts[-1]:

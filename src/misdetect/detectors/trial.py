@@ -15,7 +15,7 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.detectors.exported import ExportedDetector, Guess
-from misdetect.detectors.look import Options
+from misdetect.detectors.look import SIZES, Options
 from misdetect.detectors.preprocess import IMAGENET_MEAN, IMAGENET_STD, PRESETS, Preprocess
 from misdetect.detectors.wiring import WIRING
 from misdetect.nouns.boxes import Floats, iou
@@ -178,10 +178,15 @@ class _Trial:
                     yield _options_of(changed, self.guess), words
 
     def _resized(self, options: Options) -> Iterator[tuple[Options, str]]:
-        if self.guess.wired or "resize" in self.guess.fixed or self.first.settings["preprocess"]["width"] is None:
-            return
+        """``options`` with other sizes and ways to get there."""
         found = self._made(options)
-        if found is None:
+        if found is None or self.first.settings["preprocess"]["width"] is None:
+            return
+        if any(each.option == "size" for each in self.guess.findings):
+            for side in SIZES[:4]:
+                if (side, side) != (found.preprocess.width, found.preprocess.height):
+                    yield {**options, "size": f"{side}x{side}"}, f"{side} x {side} pixels"
+        if self.guess.wired or "resize" in self.guess.fixed:
             return
         rest = {name: value for name, value in options.items() if name not in WIRING}
         for resize, words in _RESIZES.items():

@@ -16,7 +16,7 @@ from misdetect.said.errors import BadSpec
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-"""How a path on Windows may begin: no scheme has a single letter."""
+"""Begins a path of Windows; no scheme has one letter."""
 _NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
 """What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -47,13 +47,13 @@ class Spec:
         """Split ``text``; an address (``http://…``) keeps its scheme in the target. ``recognise`` says of which scheme
         the file or folder of a bare path is; with a scheme, it is not asked."""
         text = text.strip()
-        head, *rest = _OPTION.split(text)
-        bare = ":" not in head or _DRIVE.match(head) is not None
+        head, rest = split_options(text)
+        bare = is_path(head)
         if bare and head and (known := recognise(head)):
             text, head, bare = f"{known}:{text}", f"{known}:{head}", False
         scheme, _, target = head.partition(":")
         if bare or not scheme:
-            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(head)}")
+            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.")
         if target.startswith("//"):
             target = head
         options: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Spec:
 
     def instead(self, name: str, value: object) -> str:
         """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
-        head, *rest = _OPTION.split(self.text.strip())
+        head, rest = split_options(self.text.strip())
         kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
         return ",".join([head, *kept, f"{name}={value}"])
 
@@ -108,23 +108,18 @@ class Spec:
         return None
 
 
+def is_path(text: str) -> bool:
+    """Whether ``text``, a spec without its options, begins with no scheme: it can only be a path."""
+    return ":" not in text or _DRIVE.match(text) is not None
+
+
+def split_options(text: str) -> tuple[str, list[str]]:
+    """What stands before the first option, and each option as ``name=value``."""
+    head, *options = _OPTION.split(text)
+    return head, options
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ " Did you mean …?" with the one of ``known`` that ``word`` looks like; empty where none does."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.75)
     return f" Did you mean {near[0]!r}?" if near else ""
-
-
-_FILES = {
-    ".xml": "cvat:{}",
-    ".json": "coco:{}",
-    ".yaml": "yolo:{}",
-    ".yml": "yolo:{}",
-    ".csv": "openimages:{},images=DIR",
-    ".py": "python:{}:NAME",
-}
-
-
-def _meant_file(name: str) -> str:
-    """What a file or folder that nobody recognised was probably meant for."""
-    meant = "folder:{}" if name and Path(name).is_dir() else _FILES.get(Path(name).suffix.lower())
-    return f" Did you mean {meant.format(name)!r}?" if meant else ""

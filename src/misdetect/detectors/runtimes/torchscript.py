@@ -103,6 +103,7 @@ def _exported(spec: Spec) -> Exported:
         stated={"decoder": "nms"} if found else {},
         usual=_TORCHVISION if found else {},
         first_label=1 if found else None,  # torchvision's label 0 is the background
+        tries=(2, 1),
     )
 
 
