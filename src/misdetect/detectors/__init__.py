@@ -80,6 +80,8 @@ def load_any(
         from misdetect.detectors.trial import settled
 
         return remembered(*settled(detector, spec, data))
+    if assumed := getattr(detector, "assumed", None):
+        remembered(detector, spec, assumed)
     if getattr(detector, "spec", None) != parsed.text:
         with contextlib.suppress(AttributeError):  # an object with slots is called by its class name in messages
             detector.spec = parsed.text  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ from misdetect.detectors.look import (
     UNKNOWN,
     Look,
     Options,
-    classes_of_data,
     fits,
     has_background,
     is_coco,
@@ -288,7 +287,8 @@ def _assembled(make: Callable[..., D], spec: Spec, file: Exported, shapes: tuple
 def _names(spec: Spec, file: Exported) -> tuple[str, ...]:
     given, classes = spec.take("names", ""), file.network.classes
     found = names_of(file, spec) if given != UNKNOWN else None
-    found = classes_of_data(spec)[0] if found is None and not given else found
+    if found is None and not given and spec.data_names is not None:
+        found, _ = spec.data_names()
     if found is None:
         raise BadSpec(
             f"{spec.text!r}: the file carries no class names, and neither the data's nor COCO's are as many as it "

@@ -185,22 +185,15 @@ def _probe(file: Exported, given: Spec, layout: str, size: tuple[int, int]) -> t
 
 
 def names_of(file: Exported, spec: Spec) -> tuple[str, ...] | None:
-    """The class names: those of the spec, else those in the file."""
+    """The class names: those of the spec, else those in the file, else those that are known from before."""
     given = spec.options.get("names", "")
-    return read_names(given, spec.text) if given else file.metadata.names
-
-
-def classes_of_data(spec: Spec) -> tuple[tuple[str, ...] | None, str]:
-    """The classes of the data that is to be looked at, and the file that holds them, where that is known."""
-    if spec.known_names is None and spec.data_names is not None:
-        return spec.data_names()
-    return spec.known_names, ""
+    return read_names(given, spec.text) if given else file.metadata.names or spec.known_names
 
 
 def usual_names(spec: Spec, file: Exported) -> Iterator[tuple[Finding, tuple[str, ...]]]:
     """Classes that a network is likely to have where neither spec nor file says: those of the data, then COCO's."""
-    data, written = classes_of_data(spec)
-    if data is not None and data != COCO:
+    data, written = spec.data_names() if spec.data_names is not None else (COCO, "")
+    if data != COCO:
         why = f"the {len(data)} classes of the data"
         yield Finding("names", written or "the data's", False, why, implied=not written), data
     for value, names in tuple(_COCOS.items())[file.first_label == 1 :]:  # whose labels are ids
@@ -229,7 +222,7 @@ def _readings(file: Exported, given: Spec, seen: Seen) -> tuple[Reading, tuple[F
     if names is not None:
         reading = _advised(replace(seen, classes=len(names)), given, file)
         own = Finding("names", names[0] + ", …", True, f"{len(names)} in the metadata", implied=True)
-        return reading, (own,) if "names" not in given.options else (), tuple(_variations(reading))
+        return reading, (own,) if names == file.metadata.names else (), tuple(_variations(reading))
     shown = _advised(seen, given, file)
     found: list[tuple[int, Reading, Finding]] = []
     for finding, usual in usual_names(given, file):

@@ -14,6 +14,7 @@ import numpy as np
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
+from misdetect.detectors.catalogue import load
 from misdetect.detectors.exported import ExportedDetector, Guess
 from misdetect.detectors.look import SIZES, Options
 from misdetect.detectors.preprocess import IMAGENET_MEAN, IMAGENET_STD, PRESETS, Preprocess
@@ -49,8 +50,7 @@ def settled(found: Any, given: str, data: Opened | None) -> tuple[Any, str, str]
     guess: Guess = found.guess
     options, sentence = ({}, "") if data is None else confirmed(guess, data.data)
     if options:
-        found = guess.make(options)
-        found.try_out()
+        found = load(replace(guess.spec(options), known_names=guess.make(options).names))
     said = sentence or f"assumed {guess.words(options)}, as is usual; nothing annotated was there to try it on."
     return found, given, f"{said} The whole spec: {guess.spec(options).text}"
 

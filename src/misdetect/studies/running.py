@@ -92,7 +92,7 @@ def showing_faint(detector: Detector, faint: tuple[float, float] | None) -> tupl
         open_ = load_detector(Spec.parse(spec).instead("score", f"{shown:g}"), tuple(detector.names))
     except BadSpec:
         return detector, None
-    if hasattr(detector, "assumed"):
+    if getattr(detector, "assumed", None):
         open_ = remembered(open_, detector.settings["given"], detector.assumed)  # type: ignore[attr-defined]
     if hasattr(detector, "asked_before"):
         open_.asked_before = detector.asked_before  # type: ignore[attr-defined]
