@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
 from misdetect.detectors.catalogue import family_of, load, parse_spec
 from misdetect.detectors.names import read_names
@@ -22,7 +23,7 @@ def load_detector(
     spec: str | object,
     names: Sequence[str] | None = None,
     *,
-    data: Opened | None = None,
+    data: str | Dataset | Opened | None = None,
     counted: Path | None = None,
     limited: bool = False,
 ) -> Detector:
@@ -40,7 +41,8 @@ def load_detector(
         from misdetect.detectors.own import as_detector
 
         return as_detector(spec, names)
-    found = load_any(spec, None if names is None else tuple(names), counted, limited, data)
+    shown = Opened(data) if isinstance(data, str | Dataset) else data
+    found = load_any(spec, None if names is None else tuple(names), counted, limited, shown)
     detector: Detector = require(
         found, Detector, "this", "use a detector that can be asked; score and verify take stored results"
     )

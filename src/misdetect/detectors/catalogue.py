@@ -69,7 +69,8 @@ def look_into(spec: Spec) -> dict[str, Any]:
     a family without a look of its own, what is loaded says it: its files state all there is to know."""
     family = family_of(spec)
     if family.look is not None:
-        found: dict[str, Any] = _call(spec, family.look).document(spec)
+        seen = _call(spec, family.look)
+        found: dict[str, Any] = seen if isinstance(seen, dict) else seen.document(spec)
         return found
     if family.stored or not Path(spec.target).exists():
         raise BadSpec(f"Expected the file or folder of a model to look into. Got {spec.text!r}.")

@@ -36,7 +36,7 @@ class Family:
     ``loader`` is ``module:function``, called with a ``Spec``. ``needs`` are importable modules, brought by the
     ``extra`` of ``package``. ``reach`` tells what loading a spec would do beyond this machine's own files, as ``CODE``,
     ``SENT`` and ``DOWNLOADED`` say it. ``look`` is ``module:function`` as well, for schemes whose files can be looked
-    into: called with a ``Spec``, it returns a ``Look``, whose ``document`` is that of ``misdetect detectors FILE``.
+    into: called with a ``Spec``, it returns the document of ``misdetect detectors FILE``, or what makes it of the spec.
 
     ``recognises`` tells of a path without a scheme whether it is a file or folder of this family, so that the path
     alone is a spec; it imports no runtime either, and what has the right name and is broken, or not there, is for the

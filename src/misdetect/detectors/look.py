@@ -241,7 +241,7 @@ def _readings(file: Exported, given: Spec, seen: Seen) -> tuple[Reading, tuple[F
         what = "the outputs do not show how many" if number is None else f"{number} classes"
         return shown, (Finding("names", UNKNOWN, False, f"{what}, and nothing names them"),), ()
     _, reading, finding = min(found, key=lambda each: each[0])
-    count = shown.classes or file.network.classes
+    count = file.network.classes or shown.classes
     told = "the outputs do not show how many" if count is None else f"{count} classes"
     named = finding._replace(why=f"{told}, and the file has no names; {finding.why}")
     others = [
