@@ -62,6 +62,12 @@ class Guess:
         text = ",".join([self.given.text, *(f"{name.replace('_', '-')}={value}" for name, value in added.items())])
         return replace(self.given, text=text, options={**self.given.options, **added})
 
+    @property
+    def usual(self) -> Options:
+        """What the decoder's family does, which a spec has to say otherwise."""
+        kind, _ = decoder_kind({**self.added, **self.given.options}.get("decoder", "nms"), self.given)
+        return {name: str(value) for name, value in PRESETS.get(kind.preset or "", {}).items()}
+
     def make(self, options: Options) -> "ExportedDetector":
         """The detector with ``options`` in place of what was assumed, not tried yet."""
         return self.build(self.spec(options))

@@ -55,12 +55,14 @@ def settled(found: Any, given: str, data: Opened | None) -> tuple[Any, str, str]
     return found, given, f"{said} The whole spec: {guess.spec(options).text}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False)  # so that each is only itself
 class _Way:
-    """One way to wire and read the network, as ``options`` and in ``words``, and what it found on each image."""
+    """One way to wire and read the network, as ``options`` and in ``words``: in how many respects it is ``unlike`` what
+    was assumed, and what it found on each image."""
 
     options: Options
     words: str
+    unlike: int
     found: dict[int, Detections | None] = field(default_factory=dict)
 
 
@@ -99,44 +101,46 @@ class _Trial:
         self.boxes = 0
 
     def run(self) -> tuple[Options, str]:
-        own = _Way({}, "")
-        self._ask([own], {}, [0])  # the first call may load something
+        own = _Way({}, "", 0)
+        self._ask([own], [0])  # the first call may load something
         began = time.perf_counter()
-        self._ask([own], {}, [len(self.shown) - 1])
+        self._ask([own], [len(self.shown) - 1])
         took = time.perf_counter() - began
         few, many, narrow = next((plan[1:] for plan in _PLANS if plan[0] * took < _SECONDS), _PLANS[-1][1:])
         screened, every = range(min(few, len(self.shown))), range(min(many, len(self.shown)))
-        ways = self._screen([({}, ""), *self._wirings(narrow)], screened)
+        ways = self._screen([own, *self._wirings(narrow)], screened)
         best = max([own, *ways], key=lambda way: self._worth(way, screened))
-        ways += self._screen(list(self._resized(best.options)), screened)
+        for way in self._resized(best):
+            self._ask([way], screened)
+            ways.append(way)
         if not self.boxes:
             raise BadSpec(
                 f"{self.guess.spec({}).text!r}: no reading of it finds a box on {len(screened)} annotated images; "
                 f"{self.guess.words({})} was assumed: state what is not so."
             )
         ranked = sorted(ways, key=lambda way: -self._worth(way, screened))
-        finals = [own, *ranked[:_FINALISTS]]
+        likely = min(ranked, key=lambda way: (way.unlike, -self._worth(way, screened)), default=own)
+        finals = [own, *dict.fromkeys([*ranked[:_FINALISTS], likely])]
         for way in finals:
-            self._ask([way], {}, every)
+            self._ask([way], every)
         return self._decide(finals, every)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _screen(self, wirings: Sequence[tuple[Options, str]], images: Sequence[int]) -> list[_Way]:
+    def _screen(self, wirings: Sequence[_Way], images: Sequence[int]) -> list[_Way]:
         """Every reading with each of ``wirings``; the outputs for one wiring are decoded in all ways."""
         found: list[_Way] = []
-        for wiring, words in wirings:
-            ways = [_Way({**wiring}, words)] if wiring else []
-            ways += [
-                _Way({**reading, **wiring}, ", ".join(filter(None, [_told(reading), words])))
-                for reading in self.guess.readings
-            ]
-            self._ask(ways, wiring, images)
+        for wired in wirings:
+            ways = [wired] if wired.options else []
+            for reading in self.guess.readings:
+                words = _joined(_told(reading, self.guess.added), wired.words)
+                ways.append(_Way({**reading, **wired.options}, words, wired.unlike + 1))
+            self._ask(ways, images)
             found += ways
         return found
 
-    def _ask(self, ways: Sequence[_Way], wiring: Options, images: Sequence[int]) -> None:
-        """Let ``ways``, all of one ``wiring``, look at ``images``; a way that cannot be is found nothing by."""
+    def _ask(self, ways: Sequence[_Way], images: Sequence[int]) -> None:
+        """Let ``ways``, which see the same values, look at ``images``; a way that cannot be finds nothing."""
         made = [(way, self._made(way.options)) for way in ways]
         for image in images:
             pixels, outputs = self.shown[image][0], None
@@ -163,7 +167,7 @@ class _Trial:
 
     # --- ways to make values of pixels -------------------------------------------------------------------------------
 
-    def _wirings(self, narrow: bool) -> Iterator[tuple[Options, str]]:
+    def _wirings(self, narrow: bool) -> Iterator[_Way]:
         """The usual values, in either order of channels; those of the spec stay."""
         if self.guess.wired:
             return
@@ -175,24 +179,26 @@ class _Trial:
                 changed = _rewired(own, values, colour, own.resize)
                 if not _alike(changed, own):
                     words = f"{colour.upper()}{f' as {values}' if values else ''}"
-                    yield _options_of(changed, self.guess), words
+                    unlike = (colour != own.colour) + (not _alike(replace(changed, colour=own.colour), own))
+                    yield _Way(_options_of(changed, self.guess), words, unlike)
 
-    def _resized(self, options: Options) -> Iterator[tuple[Options, str]]:
-        """``options`` with other sizes and ways to get there."""
-        found = self._made(options)
+    def _resized(self, best: _Way) -> Iterator[_Way]:
+        """``best`` with other sizes and ways to get there."""
+        found = self._made(best.options)
         if found is None or self.first.settings["preprocess"]["width"] is None:
             return
         if any(each.option == "size" for each in self.guess.findings):
             for side in SIZES[:4]:
                 if (side, side) != (found.preprocess.width, found.preprocess.height):
-                    yield {**options, "size": f"{side}x{side}"}, f"{side} x {side} pixels"
+                    larger = {**best.options, "size": f"{side}x{side}"}
+                    yield _Way(larger, _joined(best.words, f"{side} x {side} pixels"), best.unlike + 1)
         if self.guess.wired or "resize" in self.guess.fixed:
             return
-        rest = {name: value for name, value in options.items() if name not in WIRING}
+        rest = {name: value for name, value in best.options.items() if name not in WIRING}
         for resize, words in _RESIZES.items():
             if resize != found.preprocess.resize:
-                changed = _rewired(found.preprocess, "", found.preprocess.colour, resize)
-                yield {**rest, **_options_of(changed, self.guess)}, words
+                options = _options_of(_rewired(found.preprocess, "", found.preprocess.colour, resize), self.guess)
+                yield _Way({**rest, **options}, _joined(best.words, words), best.unlike + 1)
 
     # --- comparing ---------------------------------------------------------------------------------------------------
 
@@ -228,10 +234,9 @@ class _Trial:
 
     def _decide(self, finals: Sequence[_Way], images: Sequence[int]) -> tuple[Options, str]:
         worth = [self._objects(way, images) for way in finals]
-        best = 0
-        for i in sorted(range(1, len(finals)), key=lambda i: -worth[i].mean()):
-            if _clearly(worth[i], worth[best]):
-                best = i
+        top = max(range(len(finals)), key=lambda i: worth[i].mean())
+        able = [i for i in range(len(finals)) if not _clearly(worth[top], worth[i])]
+        best = min(able, key=lambda i: (finals[i].unlike, -worth[i].mean()))  # what is likelier stays
         counts = [int((self._precisions(way, images)[0] >= 0.5).sum()) for way in finals]
         placed = int((self._precisions(finals[best], images)[1] >= 0.5).sum())
         chosen, others = finals[best], [i for i in range(len(finals)) if i != best]
@@ -327,11 +332,19 @@ def _options_of(how: Preprocess, guess: Guess) -> Options:
         for name, preset in PRESETS.items():
             if _alike(Preprocess(**{**vars(how), "mean": (0.0,) * 3, "std": (1.0,) * 3, **preset}), how):
                 return {"preset": name}
-    numbers = {name: ",".join(f"{value:g}" for value in getattr(how, name)) for name in ("mean", "std")}
-    written = {"resize": how.resize, "colour": how.colour, "scale": _FRACTIONS.get(how.scale, f"{how.scale:g}")}
-    written |= numbers
-    return written | ({} if how.resize == "stretch" else {"pad": f"{how.pad:g}"})
+    parts = {"scale": _FRACTIONS.get(how.scale, f"{how.scale:g}")}
+    for name, default in (("mean", _NONE), ("std", _ONE)):
+        if getattr(how, name) != default or name in guess.usual:
+            parts[name] = ",".join(f"{value:g}" for value in getattr(how, name))
+    padded = {} if how.resize == "stretch" else {"pad": f"{how.pad:g}"}
+    return {"resize": how.resize, "colour": how.colour, **parts, **padded}
 
 
-def _told(options: Options) -> str:
-    return ", ".join(f"{name.replace('_', '-')}={value}" for name, value in options.items())
+def _joined(*words: str) -> str:
+    return ", ".join(filter(None, words))
+
+
+def _told(options: Options, assumed: Options) -> str:
+    """What of ``options`` is not as it was ``assumed``."""
+    changed = {name: value for name, value in options.items() if assumed.get(name) != value}
+    return ", ".join(f"{name.replace('_', '-')}={value}" for name, value in changed.items())
