@@ -15,6 +15,7 @@ from misdetect.data.opened import Opened
 from misdetect.detectors import trial
 from misdetect.detectors.catalogue import parse_spec, recognised
 from misdetect.detectors.family import Family
+from misdetect.detectors.names import COCO
 from misdetect.registry import DETECTORS, registered
 from misdetect.said.errors import BadPlugin, BadSpec
 
@@ -102,6 +103,12 @@ def photos(count=10, names=NAMES, annotated=True):
 @pytest.fixture(scope="module")
 def data():
     return photos()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However slow the machine is, all images are looked at."""
+    monkeypatch.setattr(trial, "_SECONDS", float("inf"))
 
 
 # --- the path of a model is a spec -----------------------------------------------------------------------------------
@@ -218,6 +225,24 @@ def test_without_annotations_the_usual_is_taken_and_not_called_confirmed(tmp_pat
     assert load_detector(file, NAMES).assumed.startswith("assumed preset=ultralytics, as is usual")
     with pytest.raises(BadSpec, match=r"decoder=yolov8,names=FILE': the file carries no class names"):
         load_detector(file)
+
+
+def test_the_order_of_names_is_shown_by_the_objects(tmp_path):
+    """COCO's classes by another order: the data's names are as many, but the network means COCO's."""
+    labels = np.random.default_rng(3).integers(0, 80, CELLS)
+    table = np.full((1, 84, 5 * CELLS), 1e-3, np.float32)
+    table[0, :4] = np.tile(np.concatenate([centres(), np.full((CELLS, 2), STEP, np.float32)], 1).T, 5)
+    table[0, 4 + labels, np.arange(CELLS)] = 0.9
+    save(tmp_path / "m.onnx", {"output0": table}, inputs=(1, 3, HEIGHT, WIDTH))
+    names = tuple(sorted(COCO))
+    corners = np.concatenate([centres() - STEP / 2, centres() + STEP / 2], 1)
+    here = np.array([names.index(COCO[label]) for label in labels])
+    truth = {"boxes": corners, "labels": here}
+    pairs = [(np.full((HEIGHT, WIDTH, 3), 60 + i, np.uint8), truth) for i in range(3)]
+    found = load_detector(f"{tmp_path}/m.onnx", data=load_data(pairs, names))
+    assert found.names == COCO
+    assert found.spec == f"onnx:{tmp_path}/m.onnx,decoder=yolov8,names=coco"
+    assert f"assumed decoder=yolov8, names=coco and preset=ultralytics: {3 * CELLS} of {3 * CELLS}" in found.assumed
 
 
 def test_a_network_that_finds_nothing_is_said_to(data, tmp_path):
