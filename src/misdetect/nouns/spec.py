@@ -15,6 +15,8 @@ from misdetect.said.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+"""Begins a path of Windows; no scheme has one letter."""
 _NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
 """What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -44,10 +46,11 @@ class Spec:
         of one scheme only stands for that."""
         text = text.strip()
         head, *rest = _OPTION.split(text)
-        if ":" not in head and (known := _SCHEMES.get(Path(head).suffix.lower())):
-            text, head = f"{known}:{text}", f"{known}:{head}"
+        path = ":" not in head or _DRIVE.match(head)
+        if path and (known := _SCHEMES.get(Path(head).suffix.lower())):
+            text, head, path = f"{known}:{text}", f"{known}:{head}", False
         scheme, colon, target = head.partition(":")
-        if not colon or not scheme:
+        if path or not colon or not scheme:
             raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
         if target.startswith("//"):
             target = head
