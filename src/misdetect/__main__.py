@@ -39,9 +39,6 @@ def _open_streams() -> None:
                 stream = open(number, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
                 setattr(sys, name, stream)
                 setattr(sys, f"__{name}__", stream)
-    for each in (sys.stdout, sys.stderr):
-        if hasattr(each, "reconfigure"):  # a page of Windows, say, has no arrows: they become question marks
-            each.reconfigure(errors="replace")
 
 
 def _too_early(code: int) -> "Callable[[int, FrameType | None], NoReturn]":

@@ -112,7 +112,7 @@ def _fits(device: torch.device, count: int, side: int) -> bool:
     if device.type != "cpu":
         return True
     try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))  # type: ignore[attr-defined, unused-ignore]
     except (AttributeError, ValueError):  # neither Windows nor macOS says
         free = _FREE
     return count * side * side * 3 * 4 * 200 < _SPARE * free

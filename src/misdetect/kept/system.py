@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 try:
-    import fcntl
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock  # type: ignore[attr-defined, unused-ignore]
 except ImportError:  # Windows
-    import msvcrt
+    from msvcrt import LK_NBLCK, LK_UNLCK, locking  # type: ignore[attr-defined, unused-ignore]
 
     _HAS_FLOCK = False
 else:
@@ -75,8 +75,9 @@ def lock(file: int, *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file: for all who want it ``shared`` (on Windows for one of them), or for one alone. Whether it was
     free; with ``wait`` it is waited for. Another opening of the same file counts as another one, in one process too."""
     if _HAS_FLOCK:
+        how = LOCK_SH if shared else LOCK_EX
         try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            flock(file, how if wait else how | LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -90,7 +91,7 @@ def lock(file: int, *, shared: bool = False, wait: bool = True) -> bool:
 def _lock_byte(file: int) -> bool:
     os.lseek(file, _AT, os.SEEK_SET)
     try:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        locking(file, LK_NBLCK, 1)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
             raise
@@ -101,10 +102,10 @@ def _lock_byte(file: int) -> bool:
 def unlock(file: int) -> None:
     """Free a file that was locked."""
     if _HAS_FLOCK:
-        fcntl.flock(file, fcntl.LOCK_UN)
+        flock(file, LOCK_UN)
     else:
         os.lseek(file, _AT, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        locking(file, LK_UNLCK, 1)
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class Spec:
         of one scheme only stands for that."""
         text = text.strip()
         head, *rest = _OPTION.split(text)
-        path = ":" not in head or _DRIVE.match(head)
+        path = ":" not in head or _DRIVE.match(head) is not None
         if path and (known := _SCHEMES.get(Path(head).suffix.lower())):
             text, head, path = f"{known}:{text}", f"{known}:{head}", False
         scheme, colon, target = head.partition(":")
