@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 SOURCE = Path(own.__file__).parents[1]
 BEREFT = HERE / "bereft"
 ROOMS, COUNT = "rooms:val,count=8", 8
-unix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs what only Unix has, to take it away or to compare")
+unix = pytest.mark.unix
 
 
 def loaded(path, name):

@@ -8,7 +8,7 @@ import sys
 
 GONE = {
     os: (
-        *("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK", "O_CLOEXEC", "O_SYNC", "fork", "forkpty", "getuid", "geteuid"),
+        *("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK", "O_CLOEXEC", "O_SYNC", "fork", "forkpty", "geteuid"),
         *("getgid", "getegid", "sysconf", "sched_getaffinity", "pread", "pwrite", "fchmod", "fchown", "chown"),
         *("getpgid", "killpg", "setsid", "statvfs", "mkfifo", "posix_fadvise", "openpty"),
     ),

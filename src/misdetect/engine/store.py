@@ -279,9 +279,11 @@ class Run:
 
     def _remove_replaced(self) -> None:
         for path in self._replaced:
-            with contextlib.suppress(PermissionError):  # Windows: somebody reads it; the next start removes it
+            try:
                 remove(path)
-                self._looked.pop(path, None)
+            except PermissionError:  # on Windows, while somebody reads it: the next start removes all that is left
+                break
+            self._looked.pop(path, None)
         self._replaced = []
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from misdetect.kept.mirror import fetch_if_wanted, mirror_of
+from misdetect.kept.mirror import fetch, is_wanted, mirror_of
 from misdetect.kept.remote import as_url
 from misdetect.kept.system import open_plainly, open_to_read, replace, sync_folder, unlink
 from misdetect.said.errors import BadSpec
@@ -24,18 +24,19 @@ LARGEST = 16 << 30
 
 def open_regular(path: Path | str, largest: int = LARGEST) -> BufferedReader:
     """A regular file of at most ``largest`` bytes, opened for reading; an ``OSError`` that says what else it is."""
-    number = open_to_read(path)
+    file = open(open_to_read(path), "rb")  # noqa: SIM115
     try:
-        about = os.fstat(number)
+        about = os.fstat(file.fileno())
         if about.st_size > largest:
             raise OSError(errno.EFBIG, f"it has {about.st_size} bytes, and at most {largest} are read", str(path))
-        if fetch_if_wanted(Path(path), about):
-            os.close(number)
-            number = open_plainly(path, os.O_RDONLY)
-        return open(number, "rb")
+        if not is_wanted(Path(path), about):
+            return file
     except BaseException:
-        os.close(number)
+        file.close()
         raise
+    file.close()  # Windows replaces no open file
+    fetch(Path(path))
+    return open(open_plainly(path, os.O_RDONLY), "rb")
 
 
 def read_regular(path: Path | str, largest: int = LARGEST) -> bytes:

@@ -255,12 +255,15 @@ def refresh(path: Path) -> None:
         mirror.refresh(mirror.name_of(Path(os.path.abspath(path))))
 
 
-def fetch_if_wanted(path: Path, found: os.stat_result) -> bool:
-    """Copy the content of ``path`` where something stands in for it; whether that was so."""
-    if not _is_stand_in(found) or (mirror := mirror_of(path)) is None:
-        return False
-    mirror.fetch(Path(os.path.abspath(path)))
-    return True
+def is_wanted(path: Path, found: os.stat_result) -> bool:
+    """Whether something stands in for the content of ``path``."""
+    return _is_stand_in(found) and mirror_of(path) is not None
+
+
+def fetch(path: Path) -> None:
+    """Copy the content of ``path``, which is in a mirror."""
+    if (mirror := mirror_of(path)) is not None:
+        mirror.fetch(Path(os.path.abspath(path)))
 
 
 def readdressed(error: E, path: Path) -> E:

@@ -136,4 +136,5 @@ def _meant_file(text: str) -> str:
     meant = _FILES.get(Path(name).suffix.lower(), ())
     if name and Path(name).is_dir():
         meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)
-    return f" Did you mean {' or '.join(repr(each.format(name)) for each in meant)}?" if meant else ""
+    shown = [f"'{each.format(name)}'" for each in meant]  # not their repr, which doubles what is in names of Windows
+    return f" Did you mean {' or '.join(shown)}?" if meant else ""
