@@ -18,7 +18,7 @@ from typing import Any
 
 from misdetect.kept.files import remove
 from misdetect.kept.mirror import Mirror, mirror_of
-from misdetect.kept.system import locked, open_plainly, unlink
+from misdetect.kept.system import locked, open_plainly, read_first, unlink, write_first
 from misdetect.said.errors import BadData, BadSpec, BudgetSpent
 
 AHEAD = 32
@@ -204,7 +204,8 @@ class Budget:
                 if counted:
                     if self._mirror is not None:
                         self._enter_ahead(self._mirror, count)
-                    self._write(file, _record(count))
+                    # A write this small inside one page is whole or absent, also when the process is killed here.
+                    write_first(file, _record(count))
                 return counted
         except OSError as error:
             raise BadData(f"The budget file {self.path} cannot be written: {error.strerror}.") from None
@@ -241,7 +242,7 @@ class Budget:
             entered = self._entered.read_bytes() if self._entered.exists() else b""
             if known != entered:
                 os.ftruncate(file, 0)
-                self._write(file, known)
+                write_first(file, known)
                 self._entered.write_bytes(known)
 
     def _enter_ahead(self, mirror: Mirror, count: tuple[int, int]) -> None:
@@ -258,14 +259,8 @@ class Budget:
         mirror.publish(self.path, _record(count))
         self._entered.write_bytes(_record(count))
 
-    def _write(self, file: int, record: bytes) -> None:
-        """A write this small inside one page is whole or absent, also when the process is killed here."""
-        os.lseek(file, 0, os.SEEK_SET)
-        os.write(file, record)
-
     def _read(self, file: int) -> tuple[int, int]:
-        os.lseek(file, 0, os.SEEK_SET)
-        data = os.read(file, _SIZE + 1)
+        data = read_first(file, _SIZE + 1)
         if os.fstat(file).st_nlink == 0:
             raise BadData(f"The budget file {self.path} was deleted while it was in use: start the run again.")
         if not data:

@@ -118,6 +118,23 @@ def locked(file: int, *, shared: bool = False) -> Iterator[None]:
         unlock(file)
 
 
+def read_first(file: int, count: int) -> bytes:
+    """The first ``count`` bytes of an open file."""
+    if hasattr(os, "pread"):
+        return os.pread(file, count, 0)  # type: ignore[attr-defined, no-any-return, unused-ignore]
+    os.lseek(file, 0, os.SEEK_SET)
+    return os.read(file, count)
+
+
+def write_first(file: int, data: bytes) -> None:
+    """Write ``data`` at the beginning of an open file."""
+    if hasattr(os, "pwrite"):
+        os.pwrite(file, data, 0)  # type: ignore[attr-defined, unused-ignore]
+    else:
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, data)
+
+
 class LockFile:
     """The file ``path``, made where there is none, and its lock; a ``BlockingIOError`` where somebody else has it."""
 
