@@ -4,6 +4,7 @@ import ast
 import errno
 import importlib.util
 import json
+import ntpath
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from pathlib import Path, PureWindowsPath
 
 import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -22,6 +24,7 @@ from misdetect.kept.system import portable_name
 from misdetect.said.errors import BadCluster
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 SOURCE = Path(own.__file__).parents[1]
 BEREFT = HERE / "bereft"
 ROOMS, COUNT = "rooms:val,count=8", 8
@@ -76,6 +79,16 @@ def test_a_lock_keeps_others_out_until_it_is_released_or_its_process_killed(syst
     again.release(remove=True)
     again.release(remove=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_locked_until_it_has_been_renamed(system, tmp_path):
+    (tmp_path / "folder").mkdir()
+    held = system.LockFile(tmp_path / "folder", folder=True)
+    with pytest.raises(BlockingIOError):
+        system.LockFile(tmp_path / "folder", folder=True)
+    (tmp_path / "folder").rename(tmp_path / "new")
+    held.release(remove=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 @unix
@@ -165,6 +178,12 @@ def test_windows_waits_for_those_who_read_what_is_replaced(windows, tmp_path, mo
     assert len(tries) == (3 if windows else 1)
 
 
+def is_reserved(name):
+    if hasattr(ntpath, "isreserved"):  # Python 3.13
+        return ntpath.isreserved(name)
+    return PureWindowsPath(name).is_reserved()
+
+
 @given(st.text(st.sampled_from('aZ. :?*<>|"/\\\x01é'), max_size=6) | st.text(max_size=6))
 @example("nul.png")
 @example("CON")
@@ -174,7 +193,7 @@ def test_a_portable_name_is_one_that_windows_takes(name):
     portable = portable_name(name)
     path = PureWindowsPath(portable)
     assert path.parts == (portable,)
-    assert not path.is_reserved()
+    assert not is_reserved(portable)
     assert not set(portable) & set('<>:"/\\|?*')
     assert portable[-1] not in ". "
     assert portable_name(portable) == portable
@@ -183,6 +202,18 @@ def test_a_portable_name_is_one_that_windows_takes(name):
 @pytest.mark.parametrize("name", ["a.png", "Straße 7.jpg", "console.png", ".hidden", "a b.c.d", "com10", "猫"])
 def test_a_name_that_is_portable_stays(name):
     assert portable_name(name) == name
+
+
+def test_what_is_run_on_every_system_is_said_plainly_and_is_what_make_runs():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    said = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    make = (ROOT / "Makefile").read_text(encoding="utf-8").replace("$(CODE)", "src tests benchmarks examples tools")
+    assert len(commands) == 9
+    for command in commands:
+        assert command.partition(" --platform")[0] in said, command
+        if "pip" not in command:
+            assert f"$(BIN)/{command.partition(' --platform')[0]}\n" in make, command
 
 
 def of_bytes(call):

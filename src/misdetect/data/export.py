@@ -57,14 +57,13 @@ def whole_folder(out: Path) -> Iterator[Path]:
     check_new_folder(out)
     partial = out.with_name(f".{out.name}.partial")
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        lock = LockFile(out.with_name(f".{out.name}.lock"))
+        partial.mkdir(parents=True, exist_ok=True)
+        lock = LockFile(partial, folder=True)
     except BlockingIOError:
         raise ExportRefused(f"{out} is being written by another process; wait for it.") from None
     except OSError as error:
         raise ExportRefused(f"{out} cannot be written: {error.strerror}.") from error
     try:
-        partial.mkdir(exist_ok=True)
         for left in partial.iterdir():  # by one that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield partial

@@ -136,12 +136,17 @@ def write_first(file: int, data: bytes) -> None:
 
 
 class LockFile:
-    """The file ``path``, made where there is none, and its lock; a ``BlockingIOError`` where somebody else has it."""
+    """The file ``path``, made where there is none, and its lock; a ``BlockingIOError`` where somebody else has it. Of a
+    ``folder`` that is there it is the lock of the folder itself; on Windows that of a file beside it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, folder: bool = False) -> None:
+        flags, self.path, self._stays = os.O_RDWR | os.O_CREAT, path, False
+        if folder and _HAS_FLOCK and _FOLDER is not None:
+            flags, self._stays = os.O_RDONLY | _FOLDER, True
+        elif folder:
+            self.path = path.with_name(f"{path.name}.lock")
         while True:
-            self._file: int | None = open_plainly(path, os.O_RDWR | os.O_CREAT)
+            self._file: int | None = open_plainly(self.path, flags)
             try:
                 if not lock(self._file, wait=False):
                     raise BlockingIOError(errno.EWOULDBLOCK, "it is locked", str(path))
@@ -153,10 +158,11 @@ class LockFile:
             self.release()  # whoever had it has removed it
 
     def release(self, *, remove: bool = False) -> None:
-        """Let others have it; with ``remove`` the file goes too."""
+        """Let others have it; with ``remove`` the file goes too, not a folder."""
         if self._file is None:
             return
         file, self._file = self._file, None
+        remove = remove and not self._stays
         try:
             if remove and _HAS_FLOCK:  # while it is locked: who opened it before then sees that it is gone
                 self.path.unlink(missing_ok=True)
