@@ -103,7 +103,7 @@ def test_intervals_are_those_of_drawing_images_again(run):
 
 
 def slices_of(row):
-    """The slices an object is in, with docs/definitions.md's bounds."""
+    """The slices an object is in, with metrics/slices.py's bounds."""
     light, near = row["brightness"], row["crowding"]
     return {
         "class": row["label"],
