@@ -120,7 +120,7 @@ def test_behind_a_point_of_a_curve_are_its_errors(page):
 def test_squares_of_a_map_are_the_scans_positions(checked, page):
     (heat,) = page.charts("heat")
     rows = checked.runs["scan"].query("SELECT pair, condition, x, y, score, background FROM rows").to_pylist()
-    known = {f"scan/{r['pair']}/{r['x']},{r['y']}{'/null' if r['condition'] == 'null' else ''}": r for r in rows}
+    known = {f"scan/{r['pair']}/{r['x']},{r['y']}{'/control' if r['condition'] == 'control' else ''}": r for r in rows}
     seen = set()
     for each in heat["maps"]:
         for layer in each["layers"]:

@@ -36,7 +36,7 @@ MECHANISMS = {
     Treatment.SHIFTED: "regressor",
     Treatment.RENAMED: "interclass",
     Treatment.SUNK: "background",
-    Treatment.MISRANKED: "calibration",
+    Treatment.MISRANKED: "discarded",
 }
 """Paper 3's name for the component that failed."""
 

@@ -68,7 +68,7 @@ export class Evidence extends HTMLElement {
     if (!others.length) return null;
     const list = el("ul", { class: "elsewhere" }, others.map((other) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => this.open(other, score) }, `${other.study}: ${other.outcome}`),
-      ` ${[other.mechanism ?? other.tide, other.by && `by ${other.by}`, other.control && "null control"].filter(Boolean).join(", ")}`)));
+      ` ${[other.mechanism ?? other.tide, other.by && `by ${other.by}`, other.control && "control"].filter(Boolean).join(", ")}`)));
     return section("The same object elsewhere", list);
   }
 

@@ -84,7 +84,7 @@ def world(objects: Sequence[dict[str, Any]], detections: Sequence[dict[str, Any]
 
 
 def _score(row: dict[str, Any]) -> float:
-    column = {"calibration": "own_score", "interclass": "rival_score"}.get(row["mechanism"] or "")
+    column = {"discarded": "own_score", "interclass": "rival_score"}.get(row["mechanism"] or "")
     return float(row[column] or 0) if column else 0.0
 
 

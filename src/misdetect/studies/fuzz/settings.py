@@ -72,7 +72,7 @@ class FuzzSettings(Running):
     sure: Annotated[float, _RULES, Range(0.5, 0.999)] = Control.sure
     """How probable that has to be."""
     queries: Annotated[Annotated[int, Range(1)] | None, RUNNING, _BUDGET] = None
-    """Ask at most N times, null controls included."""
+    """Ask at most N times, controls included."""
     usd: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
     """Spend at most so many dollars."""
     price: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None

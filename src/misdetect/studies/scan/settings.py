@@ -42,7 +42,7 @@ class ScanSettings(Running):
     max_side: Annotated[Share, _WHAT] = 0.5
     """Longest side of the object, share of the image's."""
     seed: Annotated[int, _WHAT, Range(0)] = 0
-    """Of the pairs, the null control, the order of an adaptive scan and the intervals."""
+    """Of the pairs, the control, the order of an adaptive scan and the intervals."""
     score: Annotated[Share, _COUNTS] = Rules.score
     """What counts as a detection."""
     own: Annotated[Own, _COUNTS] = Rules.own
@@ -55,8 +55,8 @@ class ScanSettings(Running):
     """IoU from which a detection may continue an original at all."""
     on_t_iou: Annotated[Share, _COUNTS] = Rules.on_t
     """IoU from which a detection lies on the object, and from which a faint box is the same box."""
-    null: Annotated[bool, _ASKED] = True
-    """Scan the null control too."""
+    control: Annotated[bool, _ASKED] = True
+    """Scan the control too."""
     trace: Annotated[bool | None, _ASKED] = None
     """Look inside where objects are lost; by default if possible."""
     adaptive: Annotated[bool, _ASKED] = False
