@@ -82,9 +82,7 @@ def _transplanting(paper: Paper, catalogue: Catalogue, results: Results, places:
         if (found := results.of("scan", name)) is not None:
             called = catalogue.subjects[name].called
             out = places.run(catalogue.question("scan", name, found["size"]))
-            caption = (
-                f"{called}: S over the positions of the most affected pair, with the object and with its control"
-            )
+            caption = f"{called}: S over the positions of the most affected pair, with the object and with its control"
             yield f"1-maps-{name}", caption, lambda out=out: _heat_maps(out)
 
 

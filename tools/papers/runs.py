@@ -28,7 +28,8 @@ KEPT = {
     "explain": "objects missed miss_rate mechanisms reasons tide sankey potential intervals cases",
     "fuzz": "harm harmful_per_1000 effects attributable attributable_per_1000 attributable_by_type unique_failures "
     "by_control backgrounds insertions queries failing_insertions failure_rate raw_failures raw_failure_rate flicker "
-    "control_failures control_asked by_type coverage relocated relocated_unique relocation naturalness intervals tables",
+    "control_failures control_asked by_type coverage relocated relocated_unique relocation naturalness intervals "
+    "tables",
     "attack": "images objects right clean attacks ladder dcm clsaval mechanisms verdict transfer",
     "harden": "before after change configurations fixed still broken guard sentences",
 }

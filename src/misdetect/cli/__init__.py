@@ -151,14 +151,12 @@ def main() -> None:
 def _misread(error: CycloptsError) -> str:
     """What is wrong with the words of the command line, as a sentence."""
     if isinstance(error, UnknownOptionError):
-        if (renamed := told_of_option(error.token.keyword or error.token.value)) is not None:
-            return renamed
+        return told_of_option(error.token.keyword or error.token.value) or str(error)
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         words, verb = error.unused_tokens, " ".join(error.command_chain or ())
-        one = len(words) == 1
         return (
-            f"{shlex.join(words)}: {'this word was' if one else 'these words were'} not expected after misdetect {verb}; "
-            f"a value with spaces needs quotes, and misdetect {verb} --help lists the options."
+            f"misdetect {verb} does not expect {shlex.join(words)} here; a value with spaces needs quotes, and "
+            f"misdetect {verb} --help lists what it takes."
         )
     return str(error)
 

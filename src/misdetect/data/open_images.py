@@ -169,7 +169,9 @@ def _descriptions(path: Path) -> list[list[str]]:
     """Pairs of label and name; a header, as newer lists have one, is not a pair."""
     with _readable(f"{path} should hold lines such as '/m/01g317,Person'"), open_regular(path, 64 << 20) as file:
         how = csv.ReadOptions(column_names=["label", "name"])
-        text = csv.ConvertOptions(column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_control=False)
+        text = csv.ConvertOptions(
+            column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_control=False
+        )
         pairs = csv.read_csv(file, read_options=how, convert_options=text).to_pylist()
     rows = [[pair["label"], pair["name"]] for pair in pairs]
     rows = rows[1:] if rows and rows[0] == ["LabelName", "DisplayName"] else rows

@@ -43,11 +43,7 @@ def columns_now(about: Mapping[str, Any], stored: pa.Schema) -> str:
         return everything
     replaced = ", ".join(f'{value} AS "{name}"' for name, value in _values(stored))
     renamed = ", ".join(f'"{old}" AS "{new}"' for old, new in COLUMNS.items() if old in stored.names)
-    return (
-        everything
-        + (f" REPLACE ({replaced})" if replaced else "")
-        + (f" RENAME ({renamed})" if renamed else "")
-    )
+    return everything + (f" REPLACE ({replaced})" if replaced else "") + (f" RENAME ({renamed})" if renamed else "")
 
 
 def case_now(about: Mapping[str, Any], stored: pa.Schema) -> str:

@@ -28,11 +28,11 @@ WORDS: Mapping[str, str] = {
     "missed": "No detection of its class fits the object any more.",
     "ghost": "A detection where no object is.",
     "extra": "A detection came up that was not there before.",
-    "hallucination": "A part that is reported although it is not there; also any detection of something that is absent.",
+    "hallucination": "A detection of something that is not there, such as a part that is missing.",
     "moved": "The detection is there, and its box no longer fits.",
     "renamed": "The detection is there, under another class.",
     "flicker": "A change of a detection whose score is so near the threshold that any edit may tip it.",
-    "harm": "Whether a change makes the answer worse: harmful, harmless, an improvement, or unknown without annotations.",
+    "harm": "Whether a change makes the answer worse: harmful, harmless, an improvement, or unknown.",
     "attributable": "The object's own doing: a change that is no flicker, and that the control does not make.",
     "Cls": "TIDE's type of an error where the box fits and the class is wrong.",
     "Loc": "TIDE's type of an error where the class is right and the box fits badly.",
@@ -41,24 +41,25 @@ WORDS: Mapping[str, str] = {
     "Bkg": "TIDE's type of an error where a detection lies on no object.",
     "Miss": "TIDE's type of an object that no other type of error explains.",
     # why objects are missed
-    "mechanism": "Which part of the detector lost an object: proposal, regressor, interclass, background or discarded.",
+    "mechanism": "Where a detector lost an object: proposal, regressor, interclass, background or discarded.",
     "proposal": "Mechanism of a miss: the detector never looked where the object is.",
     "regressor": "Mechanism of a miss: it looked there, and made the box worse.",
     "interclass": "Mechanism of a miss: the box was right, and another class scored higher.",
     "background": "Mechanism of a miss: the box was right, and the detector took it for background.",
-    "discarded": "Mechanism of a miss: a right box was there after the network and was discarded: by suppression, a cap or "
-    "the threshold.",
+    "discarded": "Mechanism of a miss: a right box was there after the network and was discarded: by suppression, a "
+    "cap or the threshold.",
     "candidate": "A box that a detector considers on its way to its detections.",
     # what is tried
-    "control": "The same thing put in without the object's meaning (a patch of texture), to tell what any change would do.",
+    "control": "The same thing put in without the object's meaning (a patch of texture), to tell what any change would "
+    "do.",
     "adaptive": "A search that asks next where the answers so far promise most, instead of asking everything.",
     "S": "How well the other detections survive an object that is put in, from 0 (none) to 1 (all as before).",
     "τ": "The value of S below which a position counts as affected.",
     "eps": "How far an attack may change any pixel, in grey levels of 255.",
     "ladder": "Attacks of growing strength on the same images, to see whether an attack is strong enough to judge by.",
-    "R_idx": "Whether the attacked detector is affected at the very places of its network that the attack aimed at.",
-    "R_all": "The same over all places of its network.",
-    "DCM": "The matrix of which classes the detector's candidates change from and to under an attack.",
+    "R_idx": "AP50 under an attack, looked at only where the clean image has its detections: does it still classify?",
+    "R_all": "AP50 of the attacked boxes with the scores of the clean image: does it still locate?",
+    "DCM": "Detection confusion matrix: what each object was taken for, and what each detection lies on.",
     "F_vv": "One number for a visual inspection: how well present parts are found and missing ones are noticed.",
     "naturalness": "How much of a photo an edit leaves as it was, from 0 to 1.",
     # what a detector lets us see
@@ -95,7 +96,15 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "condition": {"null": "control"},
 }
 """Values, by the column (or the field of a column) that holds them."""
-_WHY: Mapping[str, str] = {name: WORDS[name][0].lower() + WORDS[name][1:] for name in ("control", "discarded")}
+_WHY: Mapping[str, str] = {
+    word: (plain := WORDS[word].removeprefix("Mechanism of a miss: "))[0].lower() + plain[1:]
+    for word in ("control", "discarded")
+}
+
+
+def used(text: str) -> dict[str, str]:
+    """The words of ``text`` that are explained, each with what it means, in the order of the glossary."""
+    return {word: gloss for word, gloss in WORDS.items() if re.search(rf"(?<!\w){re.escape(word)}s?(?!\w)", text)}
 
 
 def told(old: str, new: str) -> str:

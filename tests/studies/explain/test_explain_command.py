@@ -73,7 +73,7 @@ def test_a_black_box_gets_less_and_says_so(command, tmp_path):
     assert document["ignored"]["unknown-class"] > 0
     code, out, _ = command(*common, "--out", tmp_path / "b", "--inside", "--json")
     assert code == 2
-    assert "needs a Traced detector" in json.loads(out)["error"]["message"]
+    assert "needs a detector that looks inside (Traced)" in json.loads(out)["error"]["message"]
 
 
 @pytest.mark.parametrize("option", ["--loc", "--cls", "--score"])

@@ -28,7 +28,8 @@ def test_what_a_scan_harms_is_counted_apart_from_its_control():
 def test_a_map_has_the_positions_of_the_worst_pairs_with_what_was_put_there(monkeypatch):
     """A pair counts by its share of affected positions; one without detections, or where nothing happens, has none."""
     rows = {(7, "object"): [{"x": 1, "y": 2, "score": 0.12345}], (7, "control"): [],
-            (3, "object"): [{"x": 5, "y": 6, "score": 1.0}], (3, "control"): [{"x": 5, "y": 6, "score": 0.5}]}  # fmt: skip
+            (3, "object"): [{"x": 5, "y": 6, "score": 1.0}],
+            (3, "control"): [{"x": 5, "y": 6, "score": 0.5}]}  # fmt: skip
     run = SimpleNamespace(query=lambda _, asked: SimpleNamespace(to_pylist=lambda: rows[tuple(asked)]))
     pair = SimpleNamespace(cutout=SimpleNamespace(label="cup", size=(20, 30)), background=SimpleNamespace(id="i4"))
     monkeypatch.setattr(scan_charts, "rebuild", lambda run, data: SimpleNamespace(open_pair=lambda number: pair))

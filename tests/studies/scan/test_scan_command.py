@@ -203,7 +203,7 @@ def test_by_hand_and_within_one_image(run, tmp_path):
         ({"score": 1.0}, "lower --score"),
         ({"min_area": 0.9, "max_side": 1}, "widen them"),
         ({"tau": "high"}, "tau takes numbers"),
-        ({"trace": "true"}, "scan --trace needs a Traced detector"),
+        ({"trace": "true"}, "scan --trace needs a detector that looks inside"),
         ({"image": "nowhere"}, "has no image 'nowhere'"),
         ({"confidence": 100}, "confidence should be from"),
     ],

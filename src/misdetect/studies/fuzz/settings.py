@@ -34,7 +34,8 @@ class FuzzSettings(Running):
     strategy: Annotated[StrategyName, _INSERTING] = "adaptive"
     """Where the next object goes."""
     reach: Annotated[int | None, Range(0, WIDEST), _INSERTING] = None
-    """How far the paper's rule is widened; by default not at all, adaptive as far as it goes."""
+    """Widen what may go where: 0 the paper's rule, 1 other sizes too, 2 other classes, 3 wider rings; by default 0, of
+    adaptive 3."""
     per_object: Annotated[Count, _INSERTING] = 10
     """Random and guided insertions per detection."""
     backgrounds: Annotated[Count | None, _INSERTING] = None

@@ -22,7 +22,7 @@ def show(console: Console, document: Document) -> None:
     asked = f" ({document['engine']['queries']} asked now)" if "engine" in document else ""
     console.print(
         f"{document['insertions']} insertions into {document['backgrounds']} backgrounds, {document['queries']} "
-        f"queries{asked}, {settings['strategy']}, reach {settings['reach']}, score {settings['score']:g}, IoU "
+        f"queries{asked}, {settings['strategy']}, widened to {settings['reach']}, score {settings['score']:g}, IoU "
         f"{settings['iou']:g}",
         markup=False,
     )

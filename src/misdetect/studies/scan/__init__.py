@@ -12,7 +12,7 @@ from misdetect.studies.contract import Kind
 SCAN = Kind(
     "scan",
     room=__name__,
-    help="Transplant objects over a dense grid and watch what happens to the other detections.",
+    help="Put an object in at every place of a grid and watch what happens to the other detections.",
     group="breaks",
     title="What a foreign object does to the rest",
     example="--detector zoo:yolox --data rooms:val --pairs 8 --out RUN",

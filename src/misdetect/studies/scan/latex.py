@@ -25,5 +25,7 @@ def tables(documents: Sequence[Document]) -> Iterator[Table]:
             for name, rates, ranges in parts:
                 cells = (number(rates[key].get(tau), ranges[key].get(tau)) for tau in taus)
                 rows.append([name, *cells])
-        caption = f"Average effect of transplanting objects: percent of positions affected, {title}, by threshold on S."
+        caption = (
+            f"Average effect of an object that is put in: percent of positions affected, {title}, by threshold on S."
+        )
         yield Table(caption, ["", *taus], rows)

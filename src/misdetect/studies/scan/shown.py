@@ -1,4 +1,4 @@
-"""``misdetect scan``: transplant an object and watch the rest (paper 1), beside its control."""
+"""``misdetect scan``: put an object in and watch the rest (paper 1), beside its control."""
 
 from typing import Any
 
@@ -63,7 +63,10 @@ def _effects(document: Document) -> Table:
 def _table_one(document: Document) -> Table:
     percent = f"{100 * document['settings']['confidence']:g} %"
     taus = list(document["affected"])
-    title = f"Table I: positions at which the scene is affected, in percent ({percent} intervals over images)"
+    title = (
+        f"Table I: positions at which the scene is affected, in percent ({percent} intervals over images); affected is "
+        "S < τ, with S how well the other detections survive, 0 to 1"
+    )
     table = plain_table(title, "", *(f">τ = {tau}" for tau in taus))
     intervals = document["intervals"]
     parts = [("object", document, intervals)]
