@@ -406,8 +406,9 @@ class Run:
 
     @property
     def columns(self) -> str:
-        """What to SELECT of ``everything``: what cases that succeeded have, in the words of today."""
-        return columns_now(self.about, self._stored(self._parts()))
+        """What to SELECT of ``everything``, which has looked at the parts: what cases that succeeded have, in the words
+        of today."""
+        return columns_now(self.about, self._stored(self._good))
 
     def _stored(self, parts: Sequence[Part]) -> pa.Schema:
         """The columns of its parts."""
