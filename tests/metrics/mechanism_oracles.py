@@ -31,7 +31,7 @@ def algorithm_1(box, label, candidates, loc=0.5, cls=0.3, cells=False) -> str:
     if localised:
         for k in localised:
             if candidates.scores[k, label] >= cls:  # line 4
-                return "calibration"
+                return "discarded"
         for k in localised:
             for c in range(candidates.scores.shape[1]):
                 if candidates.scores[k, c] >= cls:  # line 6

@@ -181,25 +181,25 @@ def test_what_follows_from_another_finding_does_not_come_before_it():
     """Boxes that fit badly since better ones are suppressed; a cap that doctor suspects, and what it can have cost."""
     explain = {
         "objects": 100,
-        "mechanisms": {"calibration": 30, "background": 5},
-        "reasons": {"calibration": {"suppressed": 28, "cap": 2}},
-        "intervals": {"rates": {"calibration": [0.2, 0.4], "background": [0.02, 0.1]}},
+        "mechanisms": {"discarded": 30, "background": 5},
+        "reasons": {"discarded": {"suppressed": 28, "cap": 2}},
+        "intervals": {"rates": {"discarded": [0.2, 0.4], "background": [0.02, 0.1]}},
         "tide": {"Loc": 29, "Miss": 4},
-        "sankey": [["Loc", "calibration", 28], ["Loc", "background", 1], ["Miss", "background", 4]],
+        "sankey": [["Loc", "discarded", 28], ["Loc", "background", 1], ["Miss", "background", 4]],
         "slices": [],
     }
     score = {"tide": {"Loc": 60.0, "Bkg": 20.0}, "intervals": {"tide": {"Loc": [50.0, 70.0], "Bkg": [10.0, 30.0]}}}
     doctor = {"findings": [{"change": "a cap cuts", "kind": "cap", "before": 0.4, "after": None, "fix": "raise it"}]}
     harm = {"object": 70.0, "difference": 70.0, "intervals": {"difference": [50.0, 90.0]}}
-    scan = {"harm": harm, "mechanisms": {"uncovered": {"calibration": 9, "background": 1}}}
+    scan = {"harm": harm, "mechanisms": {"uncovered": {"discarded": 9, "background": 1}}}
     assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["explain", "scan", "explain"]
     scan["mechanisms"]["uncovered"]["background"] = 99
     assert [each["study"] for each in findings({"scan": scan, "explain": explain})] == ["scan", "explain", "explain"]
     found = findings({"doctor": doctor, "score": score, "explain": explain})
     told = [(each["kind"], pytest.approx(each["value"])) for each in found]
-    assert told == [("calibration", 0.3), ("Loc", 0.6), ("Bkg", 0.2), ("background", 0.05), ("cap", 0.02)]
+    assert told == [("discarded", 0.3), ("Loc", 0.6), ("Bkg", 0.2), ("background", 0.05), ("cap", 0.02)]
     assert "a worse one suppressed it" in found[0]["sentence"]
-    dark = explain | {"mechanisms": {"unknown": 35}, "reasons": {"calibration": {}}, "sankey": [["Loc", "unknown", 35]]}
+    dark = explain | {"mechanisms": {"unknown": 35}, "reasons": {"discarded": {}}, "sankey": [["Loc", "unknown", 35]]}
     found = findings({"doctor": doctor, "score": score, "explain": dark})
     assert [(each["kind"], each["value"]) for each in found] == [("Loc", 0.6), ("cap", 0.35), ("Bkg", 0.2)]
 
@@ -207,11 +207,11 @@ def test_what_follows_from_another_finding_does_not_come_before_it():
 def explained(**more):
     return {
         "objects": 200,
-        "mechanisms": {"calibration": 20},
+        "mechanisms": {"discarded": 20},
         "tide": {},
-        "reasons": {"calibration": {"suppressed": 10, "cap": 10}},
-        "intervals": {"rates": {"calibration": [0.09, 0.11]}},
-        "slices": [{"mechanism": "calibration", "certain": True, "attribute": "size", "value": "small", "rate": 0.5,
+        "reasons": {"discarded": {"suppressed": 10, "cap": 10}},
+        "intervals": {"rates": {"discarded": [0.09, 0.11]}},
+        "slices": [{"mechanism": "discarded", "certain": True, "attribute": "size", "value": "small", "rate": 0.5,
                     "rate_outside": 0.02}],
         **more,
     }  # fmt: skip
@@ -220,7 +220,7 @@ def explained(**more):
 def test_a_reason_is_named_where_it_stands_for_more_than_half():
     (found,) = findings({"explain": explained()})
     assert "a right box was there and lost" in found["sentence"]
-    (found,) = findings({"explain": explained(reasons={"calibration": {"suppressed": 9, "cap": 11}})})
+    (found,) = findings({"explain": explained(reasons={"discarded": {"suppressed": 9, "cap": 11}})})
     assert "the cap on detections cut it off" in found["sentence"]
 
 
@@ -228,7 +228,7 @@ def test_shares_are_told_as_finely_as_they_are_known():
     (found,) = findings({"explain": explained()})
     assert found["sentence"].startswith("10.0 % (9 to 11) of the objects are missed")
     assert found["sentence"].endswith("(20 of 200). Most often: size small (50 % against 2 %).")
-    (found,) = findings({"explain": explained(intervals={"rates": {"calibration": [0.095, 0.105]}})})
+    (found,) = findings({"explain": explained(intervals={"rates": {"discarded": [0.095, 0.105]}})})
     assert found["sentence"].startswith("10.0 % (9.5 to 10.5) of")
 
 
@@ -254,5 +254,5 @@ def test_a_limit_that_is_only_suspected_costs_what_it_can_have_cost():
     assert worth["cap"] == 1.0
     none = explained(objects=0)
     assert [each["value"] for each in findings({"doctor": doctor, "explain": none})] == [1.0]
-    nothing = explained(reasons={"calibration": {}}, mechanisms={})
+    nothing = explained(reasons={"discarded": {}}, mechanisms={})
     assert [each["value"] for each in findings({"doctor": doctor, "explain": nothing})] == [0.01]

@@ -24,7 +24,7 @@ MECHANISMS = {
         "their score sank into the background",
         "Lower the score threshold, or add examples like them to the training data.",
     ),
-    "calibration": (
+    "discarded": (
         "a right box was there and lost to a worse one, or to a cap",
         "Adjust the threshold, the IoU of the suppression, or the cap on detections.",
     ),

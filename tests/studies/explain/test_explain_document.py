@@ -256,7 +256,7 @@ def coco(run, mechanism):
         for r in run.detection
         if not (r["tide"] in ("Cls", "Loc", "Both") and (r["image"], r["matched"]) in gone)
     ]
-    gained = {"calibration": "own_score", "interclass": "rival_score"}
+    gained = {"discarded": "own_score", "interclass": "rival_score"}
     for r in fixed:
         given = r[gained[r["mechanism"]]] if r["mechanism"] in gained else None
         results.append(record(r, score=max(REPORTED, given or 0)))

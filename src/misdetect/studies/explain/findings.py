@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from misdetect.studies.advice import LEAST, MECHANISMS, most, pair, percent
 from misdetect.studies.contract import Document, Finding
 
-_CALIBRATION = {
+_DISCARDED = {
     "suppressed": (
         "a right box was there and a worse one suppressed it",
         "Let scores say how well a box fits, or raise the IoU of the non-maximum suppression.",
@@ -23,7 +23,7 @@ _CALIBRATION = {
         "Lower the score threshold.",
     ),
 }
-"""More than ``calibration`` says, where one reason is behind most of it."""
+"""More than ``discarded`` says, where one reason is behind most of it."""
 
 
 def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[Finding]:
@@ -35,9 +35,9 @@ def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[
         count, ends = document["mechanisms"].get(name, 0), rates.get(name)
         share = count / document["objects"]
         if share >= LEAST and ends is not None and ends[0] > 0:
-            if name == "calibration":
+            if name == "discarded":
                 reasons = document["reasons"][name]
-                why, advice = _CALIBRATION.get(most(reasons) or "", (why, advice))
+                why, advice = _DISCARDED.get(most(reasons) or "", (why, advice))
             yield Finding(
                 f"{percent(share, ends)} of the objects are missed because {why} ({count} of {document['objects']})."
                 + _where(document, name),
