@@ -62,7 +62,7 @@ class _Way:
 
     options: Options
     words: str
-    unlike: int
+    unlike: float
     found: dict[int, Detections | None] = field(default_factory=dict)
 
 
@@ -179,7 +179,8 @@ class _Trial:
                 changed = _rewired(own, values, colour, own.resize)
                 if not _alike(changed, own):
                     words = f"{colour.upper()}{f' as {values}' if values else ''}"
-                    unlike = (colour != own.colour) + (not _alike(replace(changed, colour=own.colour), own))
+                    unlike = _RARE * (values == "-1..1") + (colour != own.colour)
+                    unlike += not _alike(replace(changed, colour=own.colour), own)
                     yield _Way(_options_of(changed, self.guess), words, unlike)
 
     def _resized(self, best: _Way) -> Iterator[_Way]:
@@ -298,6 +299,8 @@ _RANGES: dict[str, tuple[float, tuple[float, float, float], tuple[float, float, 
     "-1..1": (1 / 127.5, _ONE, _ONE),
 }
 """Scale, mean and deviation of the usual values, in the order RGB."""
+_RARE = 0.5
+"""What the last of them is less likely by: they are nearly ImageNet's, and few but TensorFlow's networks want them."""
 _RESIZES = {"letterbox": "letterboxed", "letterbox-topleft": "letterboxed at the top left", "stretch": "stretched"}
 _FRACTIONS = {1 / 255: "1/255", 1 / 127.5: "1/127.5"}
 

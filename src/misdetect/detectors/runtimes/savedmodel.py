@@ -92,7 +92,7 @@ def _exported(spec: Spec) -> Exported:
     stated = _DETECTIONS if detects else {}
     if detects and None in network.shape[1:3]:
         stated = stated | {"size": "image"}
-    hashes = [part for file in _files(folder) for part in (str(file.relative_to(folder)), file_hash(file))]
+    hashes = [part for file in _files(folder) for part in (file.relative_to(folder).as_posix(), file_hash(file))]
     return Exported(folder, network, hashes, stated=stated, first_label=1)
 
 
