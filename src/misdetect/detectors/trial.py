@@ -120,7 +120,7 @@ class _Trial:
             )
         ranked = sorted(ways, key=lambda way: -self._worth(way, screened))
         likely = min(ranked, key=lambda way: (way.unlike, -self._worth(way, screened)), default=own)
-        finals = [own, *dict.fromkeys([*ranked[:_FINALISTS], likely])]
+        finals = list(dict.fromkeys([own, *ranked[:_FINALISTS], likely]))
         for way in finals:
             self._ask([way], every)
         return self._decide(finals, every)
