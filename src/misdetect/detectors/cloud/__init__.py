@@ -9,12 +9,12 @@ def _service(what: str, example: str, place: int) -> Family:
 
 
 REKOGNITION = _service(
-    "Amazon Rekognition; AWS profiles and roles by misdetect[cloud]",
+    "Amazon Rekognition; AWS profiles and roles by the cloud extra",
     "rekognition:eu-west-1",
     130,
 )
 GOOGLE = _service(
-    "Google Vision; application default credentials by misdetect[cloud]",
+    "Google Vision; application default credentials by the cloud extra",
     "google-vision:",
     140,
 )
