@@ -13,10 +13,11 @@ from typing import NamedTuple
 from cyclopts import App, CycloptsError, Group
 
 from misdetect.cli.interruption import Interrupted, Signals
-from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
+from misdetect.cli.shell import document_console, fail, hushed, stdout_kept, tell
 from misdetect.detectors.catalogue import extra_of
 from misdetect.registry import STUDIES, registered
 from misdetect.said.errors import BadPlugin, MisdetectError, MissingExtra
+from misdetect.said.notes import noted
 from misdetect.studies.contract import GROUPS
 from misdetect.studies.contract import Group as Question
 from misdetect.studies.kinds import kind_of
@@ -158,6 +159,8 @@ def _outcome(as_json: bool) -> int:
             result_action="return_value",
             console=document_console(),
         )
+        for note in noted():
+            tell(f"note: {note}")
         return code if isinstance(code, int) else 0
     except MisdetectError as error:
         return fail(error.kind, str(error), error.exit_code, as_json)
