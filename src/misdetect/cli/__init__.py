@@ -18,6 +18,7 @@ from misdetect.detectors.catalogue import extra_of
 from misdetect.registry import STUDIES, registered
 from misdetect.said.errors import BadPlugin, MisdetectError, MissingExtra
 from misdetect.said.notes import noted
+from misdetect.said.opencv import opencv_trouble
 from misdetect.studies.contract import GROUPS
 from misdetect.studies.contract import Group as Question
 from misdetect.studies.kinds import kind_of
@@ -179,6 +180,8 @@ def _outcome(as_json: bool) -> int:
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
+        if (trouble := opencv_trouble()) is not None:
+            return fail(trouble.kind, str(trouble), trouble.exit_code, as_json)
         missing = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else None
         if missing is not None:  # a verb that trains, say, in a base install
             absent = MissingExtra.named("this", missing)
