@@ -9,8 +9,8 @@ import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 USERS = (
-    *("figures", "torch", "hf", "onnx", "onnx-torch", "cloud", "app", "tflite", "openvino", "tensorflow", "hfdata"),
-    *("ray", "s3"),
+    *("figures", "http", "torch", "hf", "onnx", "onnx-torch", "cloud", "app", "tflite", "openvino", "tensorflow"),
+    *("hfdata", "ray", "s3"),
 )
 """The extras of users whose versions were tested together."""
 DEVELOPERS = ("dev", "dev-all")

@@ -19,7 +19,7 @@ from misdetect.said.extras import command as install
 ROOT = Path(__file__).parents[2]
 TORCH = ("torch", "torchvision", "safetensors")
 MORE = ("transformers", "onnx", "onnx2torch", "boto3", "matplotlib", "scipy", "imagehash", "starlette", "uvicorn")
-MORE += ("openvino", "ai_edge_litert", "tensorflow", "ray", "datasets", "fiftyone", "s3fs")
+MORE += ("httpx", "openvino", "ai_edge_litert", "tensorflow", "ray", "datasets", "fiftyone", "s3fs")
 BLOCKED = (*TORCH, *MORE)
 ENVIRONMENTS = {"base": BLOCKED, "torch": MORE, "without ONNX Runtime": (*BLOCKED, "onnxruntime")}
 SCRIPT = """
@@ -46,6 +46,8 @@ FAMILIES = {
     "torchvision:ssd300_vgg16": "torch",
     "yolox:nano.pth": "torch",
     "hf:folder": "hf",
+    "http://127.0.0.1:9/detect": "http",
+    "azure-vision:http://127.0.0.1:9": "http",
 }
 REFUSED = {
     ("zoo", "train", "yolox", "--out", "training"): ("this", "torch"),
@@ -183,7 +185,7 @@ def test_what_needs_none_works(answers, command):
 def test_charts_in_files_are_left_out_with_one_note(answers):
     folder, told = answers
     *_, err = next(answer for command, answer in told.items() if command[0] == "explain")
-    assert err.count("note: charts are on the page") == 1
+    assert err.count("note: charts are on the page alone") == 1
     assert install("figures") in " ".join(err.split())
     *_, err = next(answer for command, answer in told.items() if command[0] == "confusion")
     drawn = {path.name for path in (folder / "confused" / "images").iterdir()}
@@ -199,7 +201,7 @@ def test_a_checkup_runs_and_its_page_has_its_charts(tmp_path):
     assert "zoo:yolox (Detector)" in out
     page = (tmp_path / "checkup" / "report.html").read_text(encoding="utf-8")
     assert page.count('data-chart="') > 3
-    assert err.count("note: charts are on the page") == 1
+    assert err.count("note: charts are on the page alone") == 1
 
 
 @pytest.mark.heavy

@@ -48,7 +48,7 @@ def drawable() -> bool:
     """Whether charts can be drawn in files; where they cannot, a note says what is needed."""
     if find_spec("matplotlib") is not None:
         return True
-    note(f"charts are on the page, but not in files of their own, for which there is {command('figures')}.")
+    note(f"charts are on the page alone; to have them in files: {command('figures')}.")
     return False
 
 

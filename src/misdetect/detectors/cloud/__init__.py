@@ -5,7 +5,9 @@ from misdetect.detectors.family import SENT, Family
 
 def _service(what: str, example: str, place: int) -> Family:
     loader = "misdetect.detectors.cloud.services:load_cloud"
-    return Family(what, "Detector", example, loader, reach=lambda spec: SENT, place=place)
+    return Family(
+        what, "Detector", example, loader, needs=("httpx",), extra="http", reach=lambda spec: SENT, place=place
+    )
 
 
 REKOGNITION = _service(
