@@ -290,7 +290,7 @@ def test_run_json_says_what_was_run(tmp_path):
             "part": None,
         },
     }
-    assert (about["cases"], about["format"]) == (40, 2)
+    assert (about["cases"], about["format"]) == (40, 3)
     assert {"command", "versions", "id", "detector_settings"} <= set(about)
     assert run.finished
 

@@ -5,23 +5,34 @@ headings are read from the fields, so that nothing is said twice.
 """
 
 import inspect
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
-from misdetect.cli.shell import shell_options, whole_number
+from misdetect.cli.shell import shell_options, tell, whole_number
 from misdetect.nouns.settings import Setting, Settings, settings_of
 from misdetect.studies.contract import Subject
 
 
 def subject(about: Subject, **default: Any) -> inspect.Parameter:
-    """What a verb is about, as an option."""
-    how = Parameter(name=f"--{about.name}", help=about.help)
-    return inspect.Parameter(about.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, how], **default)
+    """What a verb is about: the first words after it, or an option."""
+    how = Parameter(name=f"--{about.name}", help=about.help, converter=_recognised if about.is_data else None)
+    return inspect.Parameter(
+        about.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, how], **default
+    )
+
+
+def _recognised(kind: Any, tokens: Sequence[Token]) -> str:
+    """The data spec that is meant, also by the name of a file alone; how that was taken is said."""
+    from misdetect.data.recognise import recognised  # which reads data, and no help wants that
+
+    spec, how = recognised(tokens[0].value)
+    if how is not None:
+        tell(f"note: {how}")
+    return spec
 
 
 _LAST = ("Results", "Running")
@@ -39,7 +50,7 @@ def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter
 
 
 def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
-    kind: Any = str if _is_list(setting) else _written(setting.type)
+    kind: Any = str if setting.is_list else _written(setting.type)
     how = Parameter(
         name=setting.option,
         help=_help(setting),
@@ -63,31 +74,16 @@ def _written(hint: Any) -> Any:
     return Union[tuple(plain)] if get_origin(hint) in (Union, UnionType) else hint  # noqa: UP007 - made at run time
 
 
-def _is_list(setting: Setting) -> bool:
-    """Settings with several values are one word on the command line, separated by commas."""
-    return "tuple" in str(setting.type)
-
-
 def _help(setting: Setting) -> str:
     limits = f" ({setting.range})" if setting.range is not None and setting.range.high is not None else ""
     return setting.help.rstrip(".") + limits + "."
 
 
 def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
-    """The keywords for ``settings``, from what the command line was ``given``."""
+    """The keywords for ``settings``, from what the command line was ``given``: a class of another package may look at
+    its lists before the checks that all have."""
     known = {s.name: s for s in settings_of(settings)}
-    return {name: _split(value, known[name]) if _is_list(known[name]) else value for name, value in given.items()}
-
-
-def _split(text: Any, setting: Setting) -> Any:
-    if not isinstance(text, str):
-        return text
-    parts = [part.strip() for part in text.split(",")]
-    if setting.type == tuple[str, ...]:
-        return tuple(part for part in parts if part)
-    if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
-        return text if len(parts) == 1 else tuple(parts)
-    return tuple(int(part) if re.fullmatch(r"[-+]?[0-9]{1,4000}", part) else float(part) for part in parts)
+    return {name: known[name].listed(value) if known[name].is_list else value for name, value in given.items()}
 
 
 def signed(
@@ -95,9 +91,11 @@ def signed(
 ) -> Callable[..., int]:
     """``verb`` with a name, a help text, and as options ``parameters``, ``--json`` and ``--quiet``."""
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    placed = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
-    def filled(*args: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
-        return verb(*args, **{**defaults, **given}) or 0
+    def filled(*words: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
+        first = dict(zip(placed, words, strict=False))
+        return verb(*words[len(first) :], **{**defaults, **first, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}

@@ -17,7 +17,7 @@ from misdetect.api.run import Run
 from misdetect.api.studies import study
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, subject, values
-from misdetect.cli.shell import Show, remarks, tell, watching
+from misdetect.cli.shell import Show, of_file, remarks, tell, watching
 from misdetect.drawing.terminal import Document
 from misdetect.engine.store import DAMAGED
 from misdetect.kept.files import check_writable
@@ -114,6 +114,7 @@ def _finish_results(kind: Kind, run: Run, out: Path, as_json: bool, gates: Gates
         budget_file(run.path).unlink(missing_ok=True)
         shutil.rmtree(run.path / DAMAGED, ignore_errors=True)
         run.directory.discard()
+        return gates.conclude(document, as_json, of_file(shown(kind)))
     return gates.conclude(document, as_json, shown(kind))
 
 

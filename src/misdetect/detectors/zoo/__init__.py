@@ -3,7 +3,7 @@
 from misdetect.detectors.family import Family
 
 FAMILY = Family(
-    "small detectors trained by this project; without torch those of YOLOX alone, as Detector",
+    "small detectors trained by this project; without torch those of YOLOX alone, boxes only",
     "Trainable",
     "zoo:yolox",
     "misdetect.detectors.zoo.shipped:load_zoo",
