@@ -260,6 +260,7 @@ def test_workers_make_the_same_rows(told, python, folder):
     assert json.loads(out)["by_light"] == document(told, "run")["by_light"]
 
 
+@pytest.mark.unix
 @pytest.mark.heavy
 def test_a_killed_run_goes_on_to_the_same_rows(python, tmp_path):
     study = ["brightness", "--detector", "brightest:200,name=lamp", "--data", "rooms:val,count=300", "--no-cache"]
