@@ -5,8 +5,9 @@ decoder says which preprocessing its family uses; all can be stated in the spec,
 This offers the ``Detector`` level only, and opens itself (``white_box``) for studies that need more.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.look import Look, companions_of, look_at
@@ -36,15 +37,23 @@ class OnnxDetector(ExportedDetector):
         return self._opened
 
 
+D = TypeVar("D", bound=OnnxDetector)
+
+
 def load_onnx(spec: Spec) -> object:
     """The detector that ``spec`` describes; see docs/detectors.md for its options."""
     level = spec.take("level", "auto", choices=("auto", "detector", "differentiable"))
-    detector = load_exported(spec, _exported(spec), partial(OnnxDetector, closed=level == "detector"))
-    if level != "differentiable" or not isinstance(detector, OnnxDetector):
+    detector = load_with(partial(OnnxDetector, closed=level == "detector"), spec)
+    if level != "differentiable":
         return detector
     opened = detector.white_box()
     opened.guess = detector.guess
     return opened
+
+
+def load_with(make: Callable[..., D], spec: Spec) -> D:
+    """What ``make`` makes of the file that ``spec`` names, tried on blank images."""
+    return cast("D", load_exported(spec, _exported(spec), make))  # what it returns is what was made
 
 
 def look_into(spec: Spec) -> Look:
