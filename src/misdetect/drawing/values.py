@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.drawing.tables import called
 from misdetect.metrics.slices import BINS, rate_intervals
+from misdetect.nouns.spec import name_of
 
 Document = Mapping[str, Any]
 Filter = dict[str, Any]
@@ -26,6 +26,11 @@ _DRAWN = 4096
 def about(document: Document, *, text: str) -> str:
     """What the numbers of a chart are of."""
     return f"{called(document)}; {text}"
+
+
+def called(document: Document) -> str:
+    """Detector and data by their names, as a page has them."""
+    return f"{name_of(document['detector'] or 'a detector')} on {name_of(document['data'])}"
 
 
 def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[str, Any]:
