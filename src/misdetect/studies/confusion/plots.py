@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import RIGHT, WRONG, Shown, labelled, matrix, readable, shares, told
+from misdetect.drawing.matrix import RIGHT, WRONG, labelled, matrix, readable, told
+from misdetect.drawing.merged import Shown, shares
 
 _MODES = {
     "hard": "predicted background where that outscores every class",
