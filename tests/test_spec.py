@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from misdetect import load_data, load_detector
-from misdetect.nouns.spec import Spec
+from misdetect.nouns.spec import Spec, name_of
 from misdetect.said.errors import BadSpec
 
 word = st.text(string.ascii_lowercase + "_", min_size=1, max_size=8)
@@ -126,3 +126,15 @@ def test_what_a_folder_was_meant_for_is_in_it(file, meant, tmp_path):
     with pytest.raises(BadSpec) as refused:
         load_detector(f"{tmp_path},score=0.5")
     assert f"Did you mean {meant.format(tmp_path)}?" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [("zoo:yolox", "yolox"), ("onnx:/home/x/runs/best.onnx,score=.3", "best"), ("best.onnx", "best"),
+     (r"onnx:C:\\models\\best.onnx", "best"), ("rooms:val,count=32", "rooms:val"), ("hf:facebook/detr-50", "detr-50"),
+     ("coco:/d/instances_val2017.json", "instances_val2017"), ("coco:/d/shop/annotations/instances.json", "shop"),
+     ("yolo:/a/shop/data.yaml,split=val", "shop val"), ("yolo:data.yaml", "data"), ("folder:/a/shelves/", "shelves"),
+     ("python:/a/mine.py:load", "load"), ("http://host:8000/detect", "host:8000"), ("a detector", "a detector")],
+)  # fmt: skip
+def test_a_title_has_names_and_no_paths(spec, name):
+    assert name_of(spec) == name

@@ -9,7 +9,6 @@ import base64
 import html
 import json
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
@@ -23,27 +22,25 @@ from misdetect.data.dataset import Dataset
 from misdetect.drawing.inline import json_block, packed_block, whole_page
 from misdetect.drawing.scenes import Row
 from misdetect.drawing.values import Chart, called
-from misdetect.drawing.words import number, percent
 from misdetect.engine.store import Run
 from misdetect.kept.files import write_atomically
 from misdetect.report.album import Album, webp
-from misdetect.report.embedded import as_columns, counted, matches, page_rows
+from misdetect.report.embedded import as_columns, counted, page_rows
+from misdetect.report.lead import behind_findings, beside, facts_of, headed, telling, top_findings
+from misdetect.report.markup import paragraphs, section, settings_table, text, words_block
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
-from misdetect.said.glossary import WORDS, used
+from misdetect.said.glossary import WORDS
 from misdetect.said.printable import without_folders
-from misdetect.studies.contract import Behind, Document, Fact
+from misdetect.studies.contract import Document, Fact
 from misdetect.studies.kinds import kind_of, reported_by, words
 
 LARGEST = 5_000_000
 """Bytes of a page. Rows come first, then figures and boxes; pictures take what is left."""
 FIGURES, _BOXES = 1_000_000, 600_000
 """Bytes of figures, and what is set aside for boxes, packed."""
-_TOP = 5
-_SHOWN, _AMONG = 3, 24
-"""Pictures beside a finding, of different images where there are such among the first of its rows (``findings.js``)."""
-_WIDEST, _HALF = 1240, 620
+_WIDEST, _HALF = 1240, 1000
 """Pixels of a figure's width; larger ones are made smaller, and those beyond the second take the whole width."""
 _WIDE = {"matrix": 18, "table": 6, "heat": -1, "places": -1}
 """Columns beyond which a chart of that kind takes the whole width of the page."""
@@ -88,13 +85,13 @@ def report_page(
     parts = _parts(runs, charts, data, most)
     top = "" if findings is None else top_findings(findings, behinds)
     numbers = facts_of({study: (run.directory, run.document) for study, run in runs.items()}, _reported(runs))
-    head = f'<header><p class="kicker">misdetect report</p><h1>{_text(title)}</h1>{headed([*numbers, *facts])}</header>'
+    head = f'<header><p class="kicker">misdetect report</p><h1>{text(title)}</h1>{headed([*numbers, *facts])}</header>'
     body = [head, _navigation(runs, findings is not None), "<main>", top, _overview(runs, skipped),
             _gallery(rows, left_out, lacking), *parts]  # fmt: skip
     body += [words_block(" ".join([*body, json.dumps(charts)])), "</main>", _footer(footer)]
     kept, written = packed_block("report-rows", as_columns(rows)), "".join(body)
     album = Album(LARGEST - _BOXES - len(kept) - len(written) - len(whole_page("", "", " ")) if most else 0)
-    first = [row for each in behinds for row in _telling(each, rows)]
+    first = [row for each in behinds for row in telling(each, rows)]
     meta = _meta(runs, [*first, *rows], data, album, _mapped(charts))
     meta["charts"] = {name: chart for study, own in charts.items() for name, chart in named_charts(study, own).items()}
     meta["findings"] = [beside(each) for each in behinds]
@@ -109,11 +106,6 @@ def run_page(run: Shown, path: Path, most: int) -> Path:
     document = run.document
     title = f"{document['study']}: {called(document)}"
     return report_page(path, title, {document["study"]: run}, footer=identity(run.directory), most=most)
-
-
-def _text(value: str) -> str:
-    """``value`` as HTML, without anybody's folders: the page is sent on."""
-    return html.escape(without_folders(value))
 
 
 def _as_sent(rows: Sequence[Row], runs: Mapping[str, Shown], path: Path) -> None:
@@ -143,15 +135,6 @@ def _parts(
         found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
         parts.append(section(study, kind_of(study).title, found + settings_table(run.document["settings"])))
     return parts
-
-
-def _telling(one: Behind, rows: Sequence[Row]) -> list[Row]:
-    """The rows that stand beside a finding as pictures: their photos come first into the page."""
-    if not one.rows:
-        return []
-    found = [row for row in rows if matches(row, one.rows)][:_AMONG]
-    once = list({row["image"]: row for row in reversed(found)}.values())[::-1]
-    return [*once, *(row for row in found if row not in once)][:_SHOWN]
 
 
 def _reported(runs: Mapping[str, Shown]) -> float:
@@ -196,76 +179,6 @@ def _meta(
     return meta
 
 
-def behind_findings(findings: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]) -> list[Behind]:
-    """What stands behind each of the first findings, as its study says; else the study's failures."""
-    found = []
-    for each in findings[:_TOP]:
-        told = kind_of(each["study"]).behind if each["study"] in documents else None
-        own = {"failure": [True], "study": [each["study"]]}
-        found.append(Behind(own) if told is None else told(dict(each), documents[each["study"]]))
-    return found
-
-
-def beside(one: Behind) -> dict[str, Any]:
-    """What the script shows beside a finding."""
-    return {"filter": dict(one.rows), "chart": None if one.chart is None else {**one.chart, "small": True}}
-
-
-def top_findings(findings: Sequence[Mapping[str, Any]], behinds: Sequence[Behind]) -> str:
-    """The worst findings as HTML, each with what it was counted on, what to do about it and what that would bring, and a
-    place for its pictures and its chart; that there are none, where there are none."""
-    if not findings:
-        found = '<p class="fine">Nothing is wrong that these studies could find.</p>'
-        return section("wrong", "What is wrong", found)
-    items = "".join(_finding(i, each, behinds[i]) for i, each in enumerate(findings[: len(behinds)]))
-    more = findings[len(behinds) :]
-    rest = "".join(f'<li><a href="#{each["study"]}">{_text(each["sentence"])}</a></li>' for each in more)
-    if rest:
-        rest = f"<details><summary>{len(more)} more, of less weight</summary><ul>{rest}</ul></details>"
-    return section("wrong", "What is wrong, the worst first", f'<ol class="findings">{items}</ol>{rest}')
-
-
-def _finding(i: int, each: Mapping[str, Any], behind: Behind) -> str:
-    way, pictures = ("", "")
-    if behind.rows:
-        way = f' data-behind="{i}"'
-        pictures = f'<button type="button"{way}>all pictures of it</button>'
-    told = f'<p class="what"><a href="#{each["study"]}"{way}>{_text(each["sentence"])}</a></p>'
-    told += f'<p class="do"><b>What to do:</b> {_with_commands(each["advice"])}</p>'
-    sure = "certain at 90 %, over images" if each.get("interval") else "suspected, not measured"
-    told += f'<p class="sure"><b>How sure:</b> {_text("; ".join(filter(None, (sure, behind.sure))))}.</p>'
-    told += f'<p class="sure"><b>To gain at most:</b> {_text(behind.gain)}.</p>' if behind.gain else ""
-    return f'<li><div>{told}{pictures}</div><div class="shows" data-finding="{i}"></div></li>'
-
-
-def _with_commands(advice: str) -> str:
-    """Advice as HTML, what stands in `these` as code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", _text(advice))
-
-
-def facts_of(runs: Mapping[str, tuple[Run, Document]], reported: float) -> list[Fact]:
-    """The numbers of ``runs`` (each with its document) that stand at the head of a page."""
-    told = ((kind_of(study).head, *each) for study, each in runs.items())
-    return [fact for head, run, document in told if head is not None for fact in head(run, document, reported)]
-
-
-def headed(facts: Sequence[Fact]) -> str:
-    """``facts`` as HTML; nothing where there are none."""
-    shown = "".join(
-        f"<div><dt>{html.escape(fact.name)}</dt><dd>{_text(_shown(fact))}<small>{_text(fact.told)}</small></dd></div>"
-        for fact in facts
-    )
-    return f'<dl class="head">{shown}</dl>' if shown else ""
-
-
-def _shown(fact: Fact) -> str:
-    if isinstance(fact.value, str):
-        return fact.value
-    if isinstance(fact.value, int):
-        return f"{fact.value:,}"
-    return percent(fact.value) if fact.share else number(fact.value)
-
-
 def _navigation(runs: Mapping[str, Shown], found: bool) -> str:
     links = {"wrong": "What is wrong"} if found else {}
     links |= {"studies": "Study by study", "failures": "Failures"} | {study: study for study in runs}
@@ -276,7 +189,7 @@ def _navigation(runs: Mapping[str, Shown], found: bool) -> str:
 def _overview(runs: Mapping[str, Shown], skipped: Sequence[Mapping[str, str]]) -> str:
     lines = [(f'<a href="#{study}">{study}</a>', "", (run.sentences or ["–"])[0]) for study, run in runs.items()]
     lines += [(html.escape(each["study"]), ' class="skipped"', f"not run: {each['why']}") for each in skipped]
-    table = "".join(f"<tr{kind}><td>{study}</td><td>{_text(said)}</td></tr>" for study, kind, said in lines)
+    table = "".join(f"<tr{kind}><td>{study}</td><td>{text(said)}</td></tr>" for study, kind, said in lines)
     return section("studies", "Study by study", f'<table class="overview">{table}</table>')
 
 
@@ -290,22 +203,10 @@ def _gallery(rows: Sequence[Row], left_out: int, lacking: str) -> str:
     if left_out:
         said += f" {left_out:,} rows of the lowest scores are left out to keep the page small."
     if lacking:
-        said += f" Photos are lacking: {_text(lacking)}"
+        said += f" Photos are lacking: {text(lacking)}"
     warned = "<noscript><p>Charts and gallery need JavaScript, which is switched off here.</p></noscript>"
     return section("failures", "Failures, one by one", f"<p>{said}</p>{warned}<md-gallery></md-gallery>"
                     "<md-evidence></md-evidence>")  # fmt: skip
-
-
-def words_block(text: str) -> str:
-    """What the words in ``text`` mean, folded; nothing where none is explained."""
-    found = used(text)
-    told = "".join(f"<dt>{html.escape(word)}</dt><dd>{html.escape(gloss)}</dd>" for word, gloss in found.items())
-    return f'<details class="words"><summary>What the words mean</summary><dl>{told}</dl></details>' if told else ""
-
-
-def section(name: str, title: str, content: str) -> str:
-    """A part of a page, as HTML."""
-    return f'<section class="part" id="{name}"><h2>{title}</h2>{content}</section>'
 
 
 def chart_places(charts: Mapping[str, Chart]) -> str:
@@ -326,11 +227,6 @@ def _figures(run: Shown, most: int) -> list[Path]:
     if figures is None or "*" in figures.live or not figures.beyond(run.document):
         return []
     return [path for path in run.figures(most) if not any(fnmatch(path.stem, pattern) for pattern in figures.live)]
-
-
-def paragraphs(sentences: Sequence[str]) -> str:
-    """``sentences`` as HTML."""
-    return "".join(f"<p>{_text(sentence)}</p>" for sentence in sentences)
 
 
 def captions_of(study: str) -> Mapping[str, str]:
@@ -375,15 +271,6 @@ def _smaller(data: bytes) -> tuple[str, bytes, bool]:
     return ("webp", photo, wide) if len(photo) < 0.5 * len(data) else ("png", data, wide)
 
 
-def settings_table(settings: Mapping[str, Any]) -> str:
-    """``settings`` as HTML, folded."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{_text(json.dumps(value))}</td></tr>"
-        for name, value in sorted(settings.items())
-    )
-    return f"<details><summary>Settings</summary><table>{rows}</table></details>"
-
-
 def identity(run: Run) -> dict[str, Any]:
     """What a run was made of, by names and hashes."""
     detector, data = run.about["identity"]["detector"], run.about["identity"]["data"]
@@ -400,7 +287,7 @@ def identity(run: Run) -> dict[str, Any]:
 
 def _footer(told: Mapping[str, Any] | None) -> str:
     rows = "".join(
-        f"<dt>{html.escape(name)}</dt><dd>{_text(value if isinstance(value, str) else json.dumps(value))}</dd>"
+        f"<dt>{html.escape(name)}</dt><dd>{text(value if isinstance(value, str) else json.dumps(value))}</dd>"
         for name, value in (told or {}).items()
     )
     return f"<footer><h2>Settings and hashes</h2><dl>{rows}</dl></footer>"

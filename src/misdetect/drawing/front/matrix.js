@@ -55,7 +55,7 @@ export class Matrix extends Chart {
         box.style.setProperty("--share", Math.sqrt(cell.share).toFixed(3));
         const group = svg("g", { "data-cell": cell.name }, box);
         const number = Number.isInteger(cell.value) ? shown(cell.value) : cell.value.toFixed(1);
-        if (cell.bins) group.append(histogram(cell.bins, xOf(j), y, side));
+        if (cell.bins) group.append(histogram(cell, xOf(j), y, side));
         const middle = cell.bins ? y + side * 0.25 : y + side / 2;
         if (cell.value) group.append(label(xOf(j) + side / 2, middle, number, "middle", { "font-size": fitting(number, cell.bins ? size * 0.8 : size, side), class: cell.share > 0.4 ? "on" : "off" }));
         const share = cell.value ? ` (${(100 * cell.share).toFixed(1)} % of the row)` : "";
@@ -77,10 +77,10 @@ export class Matrix extends Chart {
 }
 
 /** Small bars at the foot of a cell. */
-function histogram(bins, x, y, side) {
+function histogram({ bins, share }, x, y, side) {
   const [wide, top] = [(0.88 * side) / bins.length, Math.max(...bins, 1)];
   const bars = bins.map((count, i) => `M${(x + 0.06 * side + i * wide).toFixed(1)} ${(y + 0.95 * side).toFixed(1)}v${(-0.5 * side * count / top).toFixed(1)}h${(0.85 * wide).toFixed(1)}V${(y + 0.95 * side).toFixed(1)}Z`);
-  return svg("path", { d: bars.join(""), class: "bins" });
+  return svg("path", { d: bars.join(""), class: share > 0.4 ? "bins on" : "bins" });
 }
 
 function fitting(text, size, side) {

@@ -88,8 +88,8 @@ def _confidence(document: Document) -> Chart | None:
             ]
         )  # fmt: skip
     return {"kind": "matrix", "title": "Sum of confidences and IoUs in each cell", "rows": labels, "columns": labels,
-            "cells": cells, "note": "Numbers: Σ confidence of the detections; small bars: how many of them by IoU, from "
-            "0 (left) to 1 (right) in steps of .1."}  # fmt: skip
+            "cells": cells, "note": "Numbers: Σ confidence of the detections; small bars: how many of them by IoU, "
+            "from 0 (left) to 1 (right) in steps of .1."}  # fmt: skip
 
 
 def _became(actual: str, predicted: str, background: str) -> Filter:

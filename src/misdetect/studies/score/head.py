@@ -20,9 +20,7 @@ def _at(run: Run, document: Document, reported: float) -> list[Fact]:
         "SELECT count(*) FILTER (outcome = 'found' AND score >= $least) AS found, "
         "count(*) FILTER (outcome <> 'extra') AS objects, "
         "count(*) FILTER (outcome = 'extra' AND score >= $least) AS extra "
-        "FROM ledger WHERE condition = 'clean' AND outcome <> 'ignored'".replace(
-            "$least", repr(float(reported))
-        ),
+        "FROM ledger WHERE condition = 'clean' AND outcome <> 'ignored'".replace("$least", repr(float(reported))),
     ).to_pylist()
     found, objects, said = counts["found"], counts["objects"], counts["found"] + counts["extra"]
     iou = f"score ≥ {reported:g}, IoU ≥ {document['settings']['tide_foreground_iou']:g}"

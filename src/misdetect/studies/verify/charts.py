@@ -104,7 +104,7 @@ def _prior(run: Run, document: Document) -> Chart | None:
     if not any(means.values()):
         return None
     boxes, parts = hallucinated(run, document)
-    chosen = np.unique(np.linspace(0, len(parts) - 1, _BOXES).round().astype(int)) if parts else []
+    chosen = sorted({round(i) for i in np.linspace(0, len(parts) - 1, _BOXES).tolist()}) if parts else []
     drawn = [[parts[i], *np.round(boxes[i], 4).tolist()] for i in chosen]
     likely = [[name, *np.round(box, 4).tolist()] for name, box in means.items() if box is not None]
     return {"kind": "places", "title": "Where parts are, and where they are hallucinated", "names": list(means),

@@ -1,4 +1,4 @@
-"""The page of a checkup: its numbers, what is wrong in plain sentences, then everything that ``page`` shows of its runs."""
+"""The page of a checkup: its numbers, what is wrong in plain sentences, then all that ``page`` shows of its runs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +13,8 @@ from misdetect.studies.contract import Fact
 def checkup_page(
     runs: Mapping[str, Shown], document: Mapping[str, Any], path: Path, most: int, seconds: float | None = None
 ) -> Path:
-    """Write the page of a checkup's ``document``, which took so many ``seconds``, to ``path``; with ``most`` 0 it has no
-    pictures, else its figures show at most so many of each kind."""
+    """Write the page of a checkup's ``document``, which took so many ``seconds``, to ``path``; with ``most`` 0 it has
+    no pictures, else its figures show at most so many of each kind."""
     data, detector = document["data"], document["detector"]
     first = identity(next(iter(runs.values())).directory)
     footer = {

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from misdetect.drawing.charts import BAD, PALE, SERIES, caption, new, plain, save
 from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
-from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
+from misdetect.report.markup import paragraphs, settings_table
+from misdetect.report.page import FIGURES, figures
 from misdetect.studies.contract import Document
 from misdetect.suites.harden.document import MEASURED
 from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, INSERTIONS, PHOTOS
