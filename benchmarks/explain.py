@@ -8,7 +8,7 @@ and the same written twice more: without turning each coordinate into a Python f
 that were converted before the clock starts (``lists``), about the fastest that plain Python gets.
 
     python benchmarks/explain.py [--images N]
-    python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses, for docs/explain.md
+    python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses
 """
 
 import json

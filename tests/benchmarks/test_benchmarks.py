@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "benchmarks").glob("[a-z]*.py"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
 
 MODES = [  # what a benchmark does only when it is asked to

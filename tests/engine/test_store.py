@@ -244,6 +244,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.unix
 @pytest.mark.heavy
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_killed_at_any_moment_the_same_command_ends_with_the_same_rows(tmp_path, workers):

@@ -37,7 +37,7 @@ def algorithm_1(box, label, candidates, loc=0.5, cls=0.3, cells=False) -> str:
                 if candidates.scores[k, c] >= cls:  # line 6
                     return "interclass"
         return "background"
-    for proposal in candidates.proposals:  # lines 11-12; for a grid's cells: docs/definitions.md
+    for proposal in candidates.proposals:  # lines 11-12; for a grid's cells: docs/definitions/explain.md
         if centre_inside(box, proposal) if cells else overlap(box, proposal) >= loc:
             return "regressor"
     return "proposal"

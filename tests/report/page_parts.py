@@ -12,7 +12,7 @@ class Page:
     """The HTML of a page and what is embedded in it: ``meta``, ``rows`` (a dict each) and ``pictures``."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.html = path, path.read_text()
+        self.path, self.html = path, path.read_text(encoding="utf-8")
         self.meta, self.pictures = self.block("report-data"), self.block("report-pictures")
         columns = {name: _values(column) for name, column in self.block("report-rows").items()}
         self.rows = [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]

@@ -1,5 +1,6 @@
 """The numbers of a report are those of the ledger: recomputed from it here, by SQL or by naive code."""
 
+import html
 import json
 import re
 
@@ -10,6 +11,8 @@ import pytest
 import misdetect as md
 from misdetect.drawing.inline import json_block, policy, script, style
 from misdetect.report.album import LONGEST, Album
+from misdetect.report.markup import words_block
+from misdetect.said.glossary import WORDS
 
 CLEAN, EDITED = ("score", "explain", "confusion"), ("scan", "fuzz", "attack")
 
@@ -285,6 +288,13 @@ def test_a_run_of_data_that_is_gone_is_shown_without_photos(tmp_path):
     text = md.open(kept.path).report(tmp_path / "page.html").read_text()
     assert "Photos are lacking" in text
     assert "data:image" not in text
+
+
+def test_a_page_explains_the_words_that_it_uses(page):
+    told = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page.html.partition('<details class="words">')[2]))
+    for word in ("discarded", "control", "harm"):
+        assert html.unescape(told[word]) == WORDS[word]
+    assert words_block("nothing of ours") == ""
 
 
 def test_the_numbers_at_the_head_are_those_of_the_rows_and_of_the_document(checked, page):

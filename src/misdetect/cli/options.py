@@ -79,6 +79,13 @@ def _help(setting: Setting) -> str:
     return setting.help.rstrip(".") + limits + "."
 
 
+def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
+    """The keywords for ``settings``, from what the command line was ``given``: a class of another package may look at
+    its lists before the checks that all have."""
+    known = {s.name: s for s in settings_of(settings)}
+    return {name: known[name].listed(value) if known[name].is_list else value for name, value in given.items()}
+
+
 def signed(
     verb: Callable[..., int | None], name: str, doc: str, parameters: list[inspect.Parameter]
 ) -> Callable[..., int]:

@@ -16,13 +16,14 @@ from rich.text import Text
 from misdetect.api.run import Run
 from misdetect.api.studies import study
 from misdetect.cli.gates import Gates, gate_options
-from misdetect.cli.options import options, signed, subject
+from misdetect.cli.options import options, signed, subject, values
 from misdetect.cli.shell import Show, of_file, remarks, tell, watching
 from misdetect.drawing.terminal import Document
 from misdetect.engine.store import DAMAGED
 from misdetect.kept.files import check_writable
 from misdetect.kept.mirror import address_of
 from misdetect.kept.remote import as_url
+from misdetect.kept.system import unlink
 from misdetect.nouns.labels import told
 from misdetect.nouns.settings import settings_of
 from misdetect.said.errors import BadPlugin
@@ -66,13 +67,13 @@ def verb(kind: Kind) -> Callable[..., int]:
         gates = Gates.of(given)
         about = [given.pop(each.name) for each in (first, second)]
         if kind.run is not None:
-            return _finish_silent(kind, study(kind.name)(*about, **given), given, json, gates)
+            return _finish_silent(kind, study(kind.name)(*about, **values(kind.settings, given)), given, json, gates)
         out = given["out"]
         if kind.results is not None:
             check_writable(out)
             given["out"] = out.with_name(out.name + PARTIAL)
         with watching(kind.name) as progress:
-            found = study(kind.name)(*about, progress=progress, **given)
+            found = study(kind.name)(*about, progress=progress, **values(kind.settings, given))
         if kind.results is not None:
             return _finish_results(kind, found, out, json, gates)
         return _finish(found, json, shown(kind), gates, given.get("pictures", 0))
@@ -111,7 +112,7 @@ def _finish_results(kind: Kind, run: Run, out: Path, as_json: bool, gates: Gates
         document |= more
         for note in notes:
             tell(f"note: {note}")
-        budget_file(run.path).unlink(missing_ok=True)
+        unlink(budget_file(run.path))
         shutil.rmtree(run.path / DAMAGED, ignore_errors=True)
         run.directory.discard()
         return gates.conclude(document, as_json, of_file(shown(kind)))

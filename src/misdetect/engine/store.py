@@ -6,13 +6,11 @@ resumes where its parts end. Both carry checksums: what is not as it was written
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +38,7 @@ from misdetect.engine.requests import Case, Finished
 from misdetect.kept.files import move, remove
 from misdetect.kept.lease import Lease
 from misdetect.kept.mirror import address_of, local_path, mirror_of, refresh
+from misdetect.kept.system import LockFile
 from misdetect.said.errors import BadData, RunBusy, RunMismatch
 
 DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
@@ -77,8 +76,9 @@ class Run:
         self.repaired: tuple[str, ...] = ()
         self._idle: tuple[tuple[Part, ...], duckdb.DuckDBPyConnection] | None = None
         self._schema: pa.Schema | None = None
-        self._lock: FileIO | None = None
+        self._lock: LockFile | None = None
         self._lease: Lease | None = None
+        self._discarded = False
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
         self._seen: set[Path] = set()
@@ -286,7 +286,10 @@ class Run:
 
     def _remove_replaced(self) -> None:
         for path in self._replaced:
-            remove(path)
+            try:
+                remove(path)
+            except PermissionError:  # on Windows, while somebody reads it: the next start removes all that is left
+                break
             self._looked.pop(path, None)
         self._replaced = []
 
@@ -306,7 +309,10 @@ class Run:
                 lease.release()
         finally:
             if lock is not None:
-                lock.close()
+                lock.release(remove=self._discarded)
+            if self._discarded:
+                with contextlib.suppress(OSError):  # whatever else is in there is not the run's
+                    self.path.rmdir()
 
     def _check_lease(self) -> None:
         if self._lease is not None:
@@ -314,7 +320,7 @@ class Run:
 
     def discard(self) -> None:
         """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
-        the middle leaves a run, and not a folder that nobody knows."""
+        the middle leaves a run, and not a folder that nobody knows; the folder goes with the lock."""
         held = self._lock is not None
         if not held:
             self._take_lock()
@@ -322,12 +328,10 @@ class Run:
             forget_answers(self.path / JOURNAL)
             for path in (*part_files(self.path / PARTS), self.path / DOCUMENT):
                 remove(path)
-            with contextlib.suppress(OSError):  # whatever else is in there is not the run's
+            with contextlib.suppress(OSError):
                 (self.path / PARTS).rmdir()
             remove(self.path / RUN_JSON)
-            (self.path / LOCK).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+            self._discarded = True
         finally:
             if not held:
                 self._release()
@@ -406,8 +410,9 @@ class Run:
 
     @property
     def columns(self) -> str:
-        """What to SELECT of ``everything``: what cases that succeeded have, in the words of today."""
-        return columns_now(self.about, self._stored(self._parts()))
+        """What to SELECT of ``everything``, which has looked at the parts: what cases that succeeded have, in the words
+        of today."""
+        return columns_now(self.about, self._stored(self._good))
 
     def _stored(self, parts: Sequence[Part]) -> pa.Schema:
         """The columns of its parts."""
@@ -474,13 +479,9 @@ class Run:
         )
 
     def _take_lock(self) -> None:
-        # neither what a link in a stranger's folder points to, nor a pipe that nobody reads
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        self._lock = os.fdopen(os.open(self.path / LOCK, flags, 0o666), "rb", buffering=0)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._release()
+            self._lock = LockFile(self.path / LOCK)
+        except BlockingIOError:
             raise RunBusy(
                 f"{self.address} is being written by another process; wait for it, or choose another --out."
             ) from None

@@ -2,7 +2,7 @@
 
 Pure functions of ``Candidates`` and boxes; no files, no images, no detector. ``missed`` says which objects were not
 found, ``attribute`` by which mechanism each was lost. The reasons within a mechanism and the evidence, which go beyond
-the paper, are in ``diagnosis``; what was chosen where the paper is silent is in docs/definitions.md.
+the paper, are in ``diagnosis``; what was chosen where the paper is silent is in docs/definitions/explain.md.
 """
 
 from dataclasses import dataclass

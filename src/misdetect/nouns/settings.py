@@ -177,7 +177,7 @@ class Settings:
         """The settings that a ``document`` names; what it does not name has its default."""
         known = {s.name: s for s in settings_of(cls)}
         given = {name: value for name, value in document.items() if name in known}
-        return cls(**given)
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
 
 
 def _plain(value: Any) -> Any:

@@ -77,7 +77,7 @@ def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
     assert bar_lengths(types) == pytest.approx([50, 25, 15, 10])
     assert "zoo:x on rooms:val; IoU ≥ 0.5, score ≥ 0.3, miss any" in figure.get_supxlabel()
     said = {text.get_text() for text in flow.texts}
-    assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "calibration 6", "proposal 2"} == said
+    assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "discarded 6", "proposal 2"} == said
     for band, (_, _, count) in zip(flow.collections, SEEN["sankey"], strict=True):
         edges = band.get_paths()[0].vertices
         ends = [np.ptp(edges[edges[:, 0] == x, 1]) for x in (0, 1)]

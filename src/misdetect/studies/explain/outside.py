@@ -23,7 +23,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "discarded": ("score", "taken"),
     UNKNOWN: ("poor-box", "poor-box-other-class", "nothing"),
 }
-"""``unknown`` is split by what is seen: a box of the class that fits badly (regressor, calibration or proposal), one of
+"""``unknown`` is split by what is seen: a box of the class that fits badly (regressor, discarded or proposal), one of
 another class, or nothing at all (any mechanism but interclass)."""
 _TOUCHES = 0.1
 SENTENCE = (

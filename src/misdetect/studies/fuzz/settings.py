@@ -16,7 +16,7 @@ from misdetect.studies.running import Running, budget_file
 StrategyName = Literal["random", "guided", "adaptive"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 WIDEST = 3
-"""The farthest ``reach``: see ``docs/fuzz.md``."""
+"""The farthest ``reach``: see ``docs/definitions/fuzz.md``."""
 Destination = Literal["centroid", "centre"] | tuple[int, int]
 
 _INSERTING, _RULES = Heading("What is inserted, and where"), Heading("What counts as a failure")

@@ -1,5 +1,6 @@
 """How a terminal shows a campaign: what does harm, what the paper would count, how much was tested, the worst cases."""
 
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -40,7 +41,7 @@ def show(console: Console, document: Document) -> None:
         )
     pictures = [str(path) for path in document.get("pictures", ())]
     if images := [path for path in pictures if path.endswith(".png")]:
-        console.print(f"Pictures: {images[0].rpartition('/')[0]} ({len(images)})", markup=False)
+        console.print(f"Pictures: {Path(images[0]).parent} ({len(images)})", markup=False)
     for path in pictures:
         if path.endswith(".md"):
             console.print(f"The paper's tables: {path}", markup=False)

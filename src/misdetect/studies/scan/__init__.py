@@ -1,4 +1,4 @@
-"""``scan``: transplant an object and watch the rest (paper 1, "The Elephant in the Room").
+"""``scan``: put an object in and watch the rest (paper 1, "The Elephant in the Room").
 
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
 ``prepare`` finds images for it, ``adaptive`` asks less (by ``strata`` of the grid), ``truth`` says what is harmed,
