@@ -8,7 +8,6 @@ is inside the page. Names of classes, files and detectors only ever become text.
 import base64
 import html
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
@@ -42,7 +41,7 @@ FIGURES, _BOXES = 1_000_000, 600_000
 """Bytes of figures, and what is set aside for boxes, packed."""
 _WIDEST, _HALF = 1240, 1000
 """Pixels of a figure's width; larger ones are made smaller, and those beyond the second take the whole width."""
-_WIDE = {"matrix": 18, "table": 6, "heat": -1, "places": -1}
+_WIDE = {"matrix": 18, "table": 6, "heat": -1}
 """Columns beyond which a chart of that kind takes the whole width of the page."""
 
 
@@ -109,13 +108,15 @@ def run_page(run: Shown, path: Path, most: int) -> Path:
 
 
 def _as_sent(rows: Sequence[Row], runs: Mapping[str, Shown], path: Path) -> None:
-    """Commands that ask again as they are given in the folder of the page: a run there by its name. One that is
-    elsewhere is named, and not where."""
+    """Commands that ask again as they are given in the folder of the page: a run there by its name. Of one that is
+    elsewhere only its folder is named; an address in a store is the same for everybody."""
     page = path.resolve().parent
     names = {}
     for run in runs.values():
         own, address = run.directory.path.resolve(), run.directory.address
-        near = os.path.relpath(own, page) if own.is_relative_to(page) else own.name
+        if "://" in address:
+            continue
+        near = own.relative_to(page).as_posix() if own.is_relative_to(page) else own.name
         names[f"misdetect replay {shlex.quote(address)} "] = f"misdetect replay {shlex.quote(near)} "
     for row in rows:
         for whole, short in names.items():

@@ -14,10 +14,10 @@ def behind(finding: Document, document: Document) -> Behind:
     ]
     chart = {"kind": "bars", "title": "Misses by mechanism", "across": "of the objects", "form": "percent",
              "marks": marks}  # fmt: skip
-    count = document["mechanisms"][kind]
+    count, potential = document["mechanisms"][kind], (document.get("potential") or {}).get(kind, {})
     return Behind(
         {"study": ["explain"], "outcome": ["missed"], "mechanism": [kind]},
         chart,
         sure=f"{count:,} of {objects:,} objects, at score ≥ {document['settings']['score']:g}",
-        gain=f"{percent(count / objects)} of the objects, which would be found",
+        gain="" if potential.get("AP50_gain") else f"{percent(count / objects)} of the objects, which would be found",
     )
