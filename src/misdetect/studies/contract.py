@@ -85,7 +85,6 @@ class Fact:
 
     name: str
     value: float | int | str | None
-    interval: Sequence[float] | None = None
     told: str = ""
     share: bool = False
 
