@@ -1,24 +1,36 @@
 """A confusion matrix drawn with matplotlib: rows are actual classes, columns predicted ones, and missed objects beside
 them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.patches import Polygon, Rectangle
 
 from misdetect.drawing import charts
 from misdetect.nouns.boxes import Bools, Floats
 
-RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", charts.SERIES[0]])
-WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", charts.BAD])
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+
+
+@cache
+def painted(right: bool) -> Colormap:
+    """The colours of cells that are ``right``, or wrong, by a tone in 0..1."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(str(right), ["#ffffff", charts.SERIES[0] if right else charts.BAD])
 
 
 def matrix(
     axes: Axes, names: Sequence[str], values: Floats, tone: Floats, title: str, marked: Bools | None = None
 ) -> None:
     """One matrix ``[N + 1, N + 2]``: text from ``values``, colour from ``tone`` in 0..1; NaN is no cell."""
+    from matplotlib.patches import Polygon, Rectangle
+
     n = len(names)  # its limits are stated: with add_patch, each cell would measure itself
     rows = [*map(readable, names), "background"]
     columns = [*rows, "missed"]
@@ -28,7 +40,7 @@ def matrix(
                 continue
             x = column + (0.35 if column == n + 1 else 0)  # missed objects are in no cell of the matrix
             right = row == column
-            paint = (RIGHT if right else WRONG)(float(np.sqrt(tone[row, column])))
+            paint = painted(right)(float(np.sqrt(tone[row, column])))
             axes.add_artist(Rectangle((x - 0.5, row - 0.5), 1, 1, facecolor=paint, edgecolor="#dddddd", linewidth=0.6))
             if marked is not None and column <= n and marked[row, column]:
                 corner = [(x + 0.5, row - 0.5), (x + 0.2, row - 0.5), (x + 0.5, row - 0.2)]
