@@ -4,6 +4,8 @@ import json
 import re
 from urllib.parse import unquote
 
+EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'>", "plain")
+"""Names of classes that are markup."""
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 

@@ -5,13 +5,11 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from browsed import Opened
+from browsed import EVIL, Opened
 from page_parts import Page
 
 import misdetect as md
 from misdetect.data.memory import from_pairs
-
-EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'>", "plain")
 
 
 @pytest.fixture(scope="session")

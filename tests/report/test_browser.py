@@ -2,8 +2,7 @@
 on a wide screen and on a phone. Without chromium these tests are skipped, with the reason."""
 
 import pytest
-from browsed import PHONE, WIDE
-from conftest import EVIL
+from browsed import EVIL, PHONE, WIDE
 
 
 def test_it_opens_from_a_file_without_a_complaint_and_asks_for_nothing(open_page, page):

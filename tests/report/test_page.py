@@ -273,7 +273,7 @@ def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeyp
 
 
 def test_names_from_data_are_never_markup(hostile):
-    from conftest import EVIL
+    from browsed import EVIL
 
     assert hostile.html.count("<script") == 4
     for name in EVIL[:2]:
