@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from page_parts import Page
 from PIL import Image
 from wheels import PLUGIN, ROOT, environment, run, said, wheel
 
@@ -170,10 +171,10 @@ def test_exports_show_the_darkened_pictures(told, folder):
         assert np.asarray(Image.open(each / "asked.png")).max() == round(250 * light)
     assert len(json.loads((folder / "coco" / "labels.json").read_text())["annotations"]) == 10
     assert "Objects lost, in percent" in (folder / "run.tex").read_text()
-    page = (folder / "run.html").read_text()
-    assert "What darkness does" in page
-    assert "Objects lost in the dark" in page
-    assert "with {by} of the light" in page
+    page = Page(folder / "run.html")
+    assert "What darkness does" in page.html
+    assert "Objects lost in the dark" in [chart["title"] for chart in page.meta["charts"].values()]
+    assert "with {by} of the light" in json.dumps(page.meta["words"])
 
 
 def test_an_interrupted_run_goes_on_to_the_same_rows(told):

@@ -2,10 +2,11 @@
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misdetect.said.printable import printable, printable_values, shortened
+from misdetect.said.printable import printable, printable_values, shortened, without_folders
 
 LETTERS = st.characters(categories=["L", "M", "N", "P", "S", "Cc", "Cs", "Zl", "Zp"])
 TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -37,3 +38,15 @@ def test_documents_are_made_printable_within():
 def test_long_text_loses_its_middle():
     assert shortened("abcdef", 6) == "abcdef"
     assert shortened("abcdefg", 6) == "abc … efg"
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [("onnx:/home/x/best.onnx,score=.3", "onnx:best.onnx,score=.3"), ("reads /tmp/a/b.txt.", "reads b.txt."),
+     (r"C:\a\b.txt", "b.txt"), ("~/a/b.json", "b.json"), ("--with failures:/a/b/fuzz", "--with failures:fuzz"),
+     ("http://host/a/b", "http://host/a/b"), ("s3://bucket/key", "s3://bucket/key"), ("cup/bowl/x", "cup/bowl/x"),
+     ("IoU .5/.95", "IoU .5/.95"), ('["/a/b.onnx", 1]', '["b.onnx", 1]')],
+)  # fmt: skip
+def test_what_is_sent_on_has_no_folders(text, sent):
+    assert without_folders(text) == sent
+    assert without_folders({"a": [text, 1]}) == {"a": [sent, 1]}

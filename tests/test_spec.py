@@ -12,7 +12,7 @@ from PIL import Image
 
 from misdetect import load_data, load_detector
 from misdetect.detectors.catalogue import parse_spec
-from misdetect.nouns.spec import Spec
+from misdetect.nouns.spec import Spec, name_of
 from misdetect.said.errors import BadSpec
 
 word = st.text(string.ascii_lowercase + "_", min_size=1, max_size=8)
@@ -156,3 +156,15 @@ def test_a_bare_path_is_of_the_scheme_that_recognises_it(path):
     assert spec.text == f"onnx:{path},score=0.5"
     with pytest.raises(BadSpec, match="Expected a spec such as"):
         Spec.parse(path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [("zoo:yolox", "yolox"), ("onnx:/home/x/runs/best.onnx,score=.3", "best"), ("best.onnx", "best"),
+     (r"onnx:C:\\models\\best.onnx", "best"), ("rooms:val,count=32", "rooms:val"), ("hf:facebook/detr-50", "detr-50"),
+     ("coco:/d/instances_val2017.json", "instances_val2017"), ("coco:/d/shop/annotations/instances.json", "shop"),
+     ("yolo:/a/shop/data.yaml,split=val", "shop val"), ("yolo:data.yaml", "data"), ("folder:/a/shelves/", "shelves"),
+     ("python:/a/mine.py:load", "load"), ("http://host:8000/detect", "host:8000"), ("a detector", "a detector")],
+)  # fmt: skip
+def test_a_title_has_names_and_no_paths(spec, name):
+    assert name_of(spec) == name

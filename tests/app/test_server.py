@@ -240,3 +240,21 @@ def test_what_is_kept_is_bounded():
     for key in (1, 2, 1, 3, 1, 2):
         kept.get(key, lambda key=key: make(key))
     assert made == [1, 2, 3, 2], "the one that was used longest ago goes"
+
+
+def test_the_page_of_one_detector_begins_with_its_numbers_and_what_is_behind_its_findings(runs):
+    """The detector that finds no chair: chairs are behind the finding, asked for with the filter that the page has."""
+    with serving([runs / "explain", runs / "score"]) as address:
+        asked = Asked(address)
+        page, meta = asked.client.get("/").text, asked.json("/api/meta")
+        head = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)<small>", page[: page.index("</header>")]))
+        assert head["AP"] == f"{md.open(runs / 'score').document['ap']['AP']:.3f}"
+        found = md.open(runs / "explain").document
+        (at,) = [i for i, each in enumerate(meta["findings"]) if each["filter"].get("mechanism") == ["background"]]
+        behind = asked.rows(meta["findings"][at]["filter"])
+        assert behind["total"] == found["mechanisms"]["background"] > 0
+        assert {row["label"] for row in behind["rows"]} == {"chair"}
+        assert {row["run"] for row in behind["rows"]} == set(meta["findings"][at]["filter"]["run"])
+        (chosen,) = [mark for mark in meta["findings"][at]["chart"]["marks"] if mark["chosen"]]
+        assert chosen["value"] == pytest.approx(behind["total"] / found["objects"])
+        assert f'data-behind="{at}"' in page

@@ -217,8 +217,8 @@ def test_what_is_no_checkup_is_refused_in_a_sentence(run, folders, copies):
     broken = {name: shutil.copytree(faulty, copies / name) for name in ("half", "other", "torn", "odd", "sly", "old")}
     (broken["half"] / "checkup.json").unlink()
     text = (faulty / "checkup.json").read_text()
-    (broken["other"] / "checkup.json").write_text(text.replace('"format": 1', '"format": 99'))
-    (broken["old"] / "checkup.json").write_text(text.replace('"format": 1,', ""))
+    (broken["other"] / "checkup.json").write_text(text.replace('"format": 2', '"format": 99'))
+    (broken["old"] / "checkup.json").write_text(text.replace('"format": 2,', ""))
     (broken["torn"] / "checkup.json").write_text(text[: len(text) // 2])
     (broken["odd"] / "checkup.json").write_text(text.replace('"minutes": 0.1', '"minutes": 0.2'))
     change(broken["sly"], lambda d: d["studies"].update({"../sound/explain": {}}))

@@ -143,7 +143,7 @@ def test_and_hinders_no_other(acme, capsys):
     detectors(json=False)
     shown = capsys.readouterr().out
     assert "acme-absent:\n" in shown
-    assert "acme:left\n    mirrors; Detector; installed" in shown
+    assert "acme:left\n    mirrors; boxes only; installed" in shown
     assert "uninstall one of them." in " ".join(shown.split())
 
 

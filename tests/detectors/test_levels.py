@@ -20,6 +20,15 @@ def offering(*methods: str, **attributes):
     return type("Mine", (), {"names": ("thing",), **body, **attributes})()
 
 
+PLAIN = {
+    "Detector": "returns boxes only",
+    "Traced": "looks inside, and gives no gradients",
+    "Differentiable": "gives gradients, and cannot be retrained",
+    "Trainable": "",
+}
+"""What each level is called where people meet it."""
+
+
 @pytest.mark.parametrize("name", OFFERS)
 def test_the_level_is_what_is_offered_without_inheriting_anything(name):
     detector = offering(*OFFERS[name])
@@ -29,7 +38,9 @@ def test_the_level_is_what_is_offered_without_inheriting_anything(name):
         if rank <= ranks.index(name):
             assert require(detector, protocol, "a study", "never mind") is detector
         else:
-            with pytest.raises(LevelTooLow, match=f"a study needs a {other} detector; Mine is a {name}: use this."):
+            with pytest.raises(
+                LevelTooLow, match=rf"a study needs a detector that .* \({other}\); Mine {PLAIN[name]}: use this."
+            ):
                 require(detector, protocol, "a study", "use this")
 
 

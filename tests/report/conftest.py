@@ -5,12 +5,11 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from browsed import EVIL, Opened
 from page_parts import Page
 
 import misdetect as md
 from misdetect.data.memory import from_pairs
-
-EVIL = ("<script>window.hurt=1</script>", "\"><img src=x onerror='window.hurt=1'>", "plain")
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +46,16 @@ def hostile(tmp_path_factory):
     data = from_pairs(pairs, EVIL)
     folder = tmp_path_factory.mktemp("hostile") / "up"
     return Page(md.checkup(detector, data, minutes=0.1, pictures=1, out=folder).report)
+
+
+@pytest.fixture
+def open_page(browser):
+    opened = []
+
+    def open_(path, **how):
+        opened.append(Opened(browser, path, **how))
+        return opened[-1]
+
+    yield open_
+    for each in opened:
+        each.tab.close()

@@ -1,5 +1,7 @@
 """What a page carries, read off its HTML as a browser would."""
 
+import base64
+import gzip
 import json
 import re
 from pathlib import Path
@@ -11,27 +13,31 @@ class Page:
 
     def __init__(self, path: Path) -> None:
         self.path, self.html = path, path.read_text(encoding="utf-8")
-        data = self.block("report-data")
-        self.meta, self.pictures = data["meta"], self.block("report-pictures")
-        columns = {name: _values(column) for name, column in data["rows"].items()}
+        self.meta, self.pictures = self.block("report-data"), self.block("report-pictures")
+        columns = {name: _values(column) for name, column in self.block("report-rows").items()}
         self.rows = [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
 
     def block(self, name: str) -> Any:
-        """The JSON embedded as ``name``."""
-        (text,) = re.findall(rf'<script type="application/json" id="{name}">(.*?)</script>', self.html, re.DOTALL)
-        return json.loads(text)
+        """The JSON embedded as ``name``, packed or as it is."""
+        ((kind, text),) = re.findall(
+            rf'<script type="application/(json|gzip)" id="{name}">(.*?)</script>', self.html, re.DOTALL
+        )
+        return json.loads(gzip.decompress(base64.b64decode(text)) if kind == "gzip" else text)
 
     def charts(self, kind: str) -> list[dict[str, Any]]:
         return [chart for chart in self.meta["charts"].values() if chart["kind"] == kind]
 
     def marks(self) -> list[tuple[str, float, dict[str, Any]]]:
-        """Every counted mark of every chart: its name, its number, its filter."""
+        """Every mark of every chart that rows are behind: its name, its number, its filter."""
         found = []
         for chart in self.meta["charts"].values():
             for each in (*chart.get("marks", ()), *chart.get("links", ())):
-                found.append((f"{chart['title']}: {each}", each["value"], each["filter"]))
+                if each["filter"] is not None:
+                    found.append((f"{chart['title']}: {each}", each["value"], each["filter"]))
             for line in chart.get("cells", ()):
-                found += [(cell["name"], cell["value"], cell["filter"]) for cell in line if cell is not None]
+                found += [
+                    (c["name"], c["value"], c["filter"]) for c in line if c is not None and c["filter"] is not None
+                ]
             if chart["kind"] == "table":
                 for line in chart["rows"]:
                     found += [(f"{chart['title']}: {line[0]['value']}", cell["value"], cell["filter"])

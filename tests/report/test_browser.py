@@ -1,69 +1,8 @@
 """A report in a real browser, opened from ``file://`` as someone who was sent it does: with the mouse and the keyboard,
 on a wide screen and on a phone. Without chromium these tests are skipped, with the reason."""
 
-import json
-import re
-from urllib.parse import unquote
-
 import pytest
-from conftest import EVIL
-
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-
-
-class Opened:
-    """A page in a browser, and what it complained about and asked for."""
-
-    def __init__(self, browser, path, *, viewport=WIDE, scheme="light"):
-        self.complaints, self.requests = [], []
-        self.tab = browser.new_page(viewport=viewport, color_scheme=scheme)
-        self.tab.on("console", lambda said: self.complaints.append(said.text) if said.type != "log" else None)
-        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        self.tab.goto(path.as_uri())
-        self.tab.wait_for_selector("html[data-ready]")
-
-    @property
-    def total(self):
-        """How many rows the gallery says there are."""
-        text = self.tab.locator("md-gallery .total").inner_text()
-        return 0 if text.startswith("Nothing") else int(re.match(r"[\d,]+", text)[0].replace(",", ""))
-
-    @property
-    def filter(self):
-        """What the address says is looked at."""
-        return json.loads(unquote(self.tab.url.partition("#rows=")[2]))
-
-    def choose(self, column, word):
-        """Choose the entry of a facet that starts with ``word``."""
-        select = self.tab.locator(f'md-gallery select[data-column="{column}"]')
-        label = next(each for each in select.locator("option").all_inner_texts() if each.startswith(f"{word} ("))
-        select.select_option(label=label)
-        self.tab.wait_for_function("([c, w]) => location.hash.includes(encodeURIComponent(JSON.stringify({[c]: [w]})"
-                                   ".slice(1, -1)))", arg=[column, word])  # fmt: skip
-        self.settle()
-        return int(re.search(r"\(([\d,]+)\)$", label)[1].replace(",", ""))
-
-    def settle(self):
-        """Wait until the gallery shows what it was asked for."""
-        self.tab.wait_for_timeout(250)
-
-    def wide(self):
-        """How far the page reaches beyond its window, in pixels."""
-        return self.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-
-@pytest.fixture
-def open_page(browser):
-    opened = []
-
-    def open_(path, **how):
-        opened.append(Opened(browser, path, **how))
-        return opened[-1]
-
-    yield open_
-    for each in opened:
-        each.tab.close()
+from browsed import EVIL, PHONE, WIDE
 
 
 def test_it_opens_from_a_file_without_a_complaint_and_asks_for_nothing(open_page, page):
@@ -135,10 +74,10 @@ def test_words_scores_and_orders(open_page, page):
 
 @pytest.mark.heavy
 def test_a_cell_of_the_matrix_shows_its_objects(open_page, page):
-    (matrix,) = page.charts("matrix")
+    matrix = next(chart for chart in page.charts("matrix") if chart["title"] == "What objects became")
     cell = max((c for line in matrix["cells"] for c in line if c and not c["right"]), key=lambda c: c["value"])
     shown = open_page(page.path)
-    shown.tab.locator(f'md-matrix [data-cell="{cell["name"]}"]').click()
+    shown.tab.locator(f'md-matrix [data-cell="{cell["name"]}"]').first.click()
     shown.settle()
     assert shown.filter == cell["filter"]
     assert shown.total == cell["value"]
@@ -171,7 +110,7 @@ def test_bars_bands_and_numbers_of_tables_lead_to_their_rows(open_page, page):
         chart = page.charts(kind)[0]
         mark = max(chart["marks" if kind == "bars" else "links"], key=lambda each: each["value"])
         name = mark.get("name") or f"{mark['left']} → {mark['right']}"
-        shown.tab.locator(f'md-{kind} [aria-label^="{name}:"]').first.press("Enter")
+        shown.tab.locator(f'md-{kind} [data-mark^="{name}:"]').first.press("Enter")
         shown.settle()
         assert shown.total == mark["value"]
     table = next(chart for chart in page.charts("table") if chart["title"] == "By class")
@@ -239,11 +178,12 @@ def test_the_evidence_of_a_miss_shows_candidates_truth_and_the_object_elsewhere(
 @pytest.mark.heavy
 def test_a_finding_leads_to_its_failures(open_page, page):
     shown = open_page(page.path)
-    button = shown.tab.locator("ol.findings button").first
-    study = button.get_attribute("data-failures")
+    button = shown.tab.locator("ol.findings button[data-behind]").first
+    wanted = page.meta["findings"][int(button.get_attribute("data-behind"))]["filter"]
     button.click()
     shown.settle()
-    assert shown.total == len(page.behind({"failure": [True], "study": [study]})) > 0
+    assert shown.filter == wanted
+    assert shown.total == len(page.behind(wanted)) > 0
 
 
 @pytest.mark.heavy

@@ -11,7 +11,7 @@ import pytest
 import misdetect as md
 from misdetect.drawing.inline import json_block, policy, script, style
 from misdetect.report.album import LONGEST, Album
-from misdetect.report.page import top_findings, words_block
+from misdetect.report.markup import words_block
 from misdetect.said.glossary import WORDS
 
 CLEAN, EDITED = ("score", "explain", "confusion"), ("scan", "fuzz", "attack")
@@ -84,7 +84,7 @@ def test_mechanisms_flow_and_matrix_are_those_of_the_documents(checked, page):
     assert {mark["name"]: mark["value"] for mark in bars["marks"]} == studies["explain"]["mechanisms"]
     (flow,) = page.charts("flow")
     assert [[link["left"], link["right"], link["value"]] for link in flow["links"]] == studies["explain"]["sankey"]
-    (matrix,) = page.charts("matrix")
+    matrix = next(chart for chart in page.charts("matrix") if chart["title"] == "What objects became")
     became = [[cell["value"] for cell in line] for line in matrix["cells"][:-1]]
     assert became == studies["confusion"]["became"]
     assert [cell["value"] for cell in matrix["cells"][-1] if cell] == studies["confusion"]["counts"][-1][:-1]
@@ -245,15 +245,6 @@ def test_the_policy_forbids_the_network():
     assert "http" not in policy()
 
 
-def test_without_findings_the_page_says_so():
-    assert "Nothing is wrong that these studies could find" in top_findings([])
-    finding = {"sentence": "<b> is lost", "advice": "a & b", "study": "scan"}
-    shown = top_findings([finding] * 7)
-    assert shown.count("<li>") == 5
-    assert "&lt;b&gt; is lost" in shown
-    assert "a &amp; b" in shown
-
-
 def test_settings_and_hashes_are_told(checked, page):
     footer = page.html[page.html.index("<footer>") : page.html.index("</footer>")]
     for run in checked.runs.values():
@@ -269,10 +260,11 @@ def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeyp
     from misdetect.report import page as pages
     from misdetect.suites.checkup.page import checkup_page
 
-    monkeypatch.setattr(pages, "PICTURES", 60_000)
+    monkeypatch.setattr(pages, "LARGEST", pages._BOXES + 260_000)
     monkeypatch.setattr(embedded, "MOST", 400)
     small = Page(checkup_page(checked.runs, checked.document, tmp_path / "small.html", 1))
-    assert sum(map(len, small.pictures.values())) <= 60_000
+    assert 0 < sum(map(len, small.pictures.values())) < 160_000
+    assert small.path.stat().st_size < pages.LARGEST
     assert any(not record.get("picture") for record in small.meta["images"].values())
     assert len(small.rows) == 400 < len(page.rows)
     assert f"{len(page.rows) - 400:,} rows of the lowest scores are left out" in small.html
@@ -281,9 +273,9 @@ def test_what_does_not_fit_is_left_out_and_told(checked, page, tmp_path, monkeyp
 
 
 def test_names_from_data_are_never_markup(hostile):
-    from conftest import EVIL
+    from browsed import EVIL
 
-    assert hostile.html.count("<script") == 3
+    assert hostile.html.count("<script") == 4
     for name in EVIL[:2]:
         assert name not in hostile.html
     assert {row["label"] for row in hostile.rows} >= set(EVIL[:2])
@@ -303,3 +295,59 @@ def test_a_page_explains_the_words_that_it_uses(page):
     for word in ("discarded", "control", "harm"):
         assert html.unescape(told[word]) == WORDS[word]
     assert words_block("nothing of ours") == ""
+
+
+def test_the_numbers_at_the_head_are_those_of_the_rows_and_of_the_document(checked, page):
+    """Precision and recall at the threshold recounted here, and beside it the point of the curve."""
+    head = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)<small>", page.html[: page.html.index("</header>")]))
+    ap = checked.document["studies"]["score"]["ap"]
+    assert (head["AP"], head["AP50"]) == (f"{ap['AP']:.3f}", f"{ap['AP50']:.3f}")
+    own, least = [row for row in page.rows if row["study"] == "score"], page.meta["reported"]
+    right = sum(row["outcome"] == "found" and row["score"] >= least for row in own)
+    wrong = sum(row["outcome"] == "extra" and row["score"] >= least for row in own)
+    objects = sum(row["outcome"] != "extra" for row in own)
+    assert (head["precision"], head["recall"]) == (
+        f"{100 * right / (right + wrong):.1f} %",
+        f"{100 * right / objects:.1f} %",
+    )
+    assert f"{right} of {objects} objects; score ≥ {least:g}, IoU ≥ 0.5" in page.html
+    (curves,) = page.charts("curves")
+    every = curves["series"][0]
+    last = max(i for i, score in enumerate(every["scores"]) if score >= least)
+    assert (every["right"][last], every["wrong"][last], every["objects"]) == (right, wrong, objects)
+    assert (head["images"], head["not run"]) == ("12", "1")
+
+
+def test_behind_a_finding_are_its_rows_and_its_chart_says_its_number(checked, page):
+    told = checked.document["findings"][:5]
+    assert len(told) == len(page.meta["findings"]) > 1
+    looked = 0
+    for finding, each in zip(told, page.meta["findings"], strict=True):
+        (chosen,) = [mark for mark in each["chart"]["marks"] if mark.get("chosen")]
+        value = chosen["value"]
+        written = {"percent": f"{100 * value:.1f} %", "score": f"{value:.2f}", "points": f"{value:.1f} points"}
+        number = written.get(each["chart"].get("form"), str(value))
+        assert number in finding["sentence"], finding["sentence"]
+        if each["filter"]:
+            behind = page.behind(each["filter"])
+            assert behind, finding["sentence"]
+            assert {row["study"] for row in behind} == {finding["study"]}
+            if finding["study"] == "explain":
+                assert f"({len(behind)} of " in finding["sentence"]
+            looked += 1
+    assert looked > 1
+
+
+def test_a_page_tells_nobody_where_things_lie(checked, page):
+    """Neither in its text nor in what is packed; commands are given in the page's folder."""
+    said = page.html + json.dumps([page.meta, page.rows])
+    assert str(checked.path.parent) not in said
+    assert "/tmp/" not in said
+    commands = {row["replay"].rpartition(" ")[0] for row in page.rows if row["replay"]}
+    assert commands <= {f"misdetect replay {study}" for study in checked.runs}
+    assert len(commands) > 2
+
+
+def test_a_page_is_small_enough_to_be_sent(checked, page):
+    assert page.path.stat().st_size < 1_500_000
+    assert not re.search(r"data:image/(png|jpeg)", page.html), "every chart is drawn by the page, every photo is WebP"

@@ -1,7 +1,6 @@
 """The pieces of a page: figures embedded at their size, charts in their places, what is said of runs and settings."""
 
 import base64
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,14 +8,15 @@ from types import SimpleNamespace
 import cv2
 import numpy as np
 import pytest
+import verify_toys
 from explain_runs import write
 from page_parts import Page
 
 import misdetect as md
-from misdetect.data.memory import from_pairs
 from misdetect.drawing.figures import save_png
+from misdetect.drawing.inline import packed_block
 from misdetect.report import page as pages
-from misdetect.report.album import Album
+from misdetect.report.album import Album, webp
 from misdetect.studies.kinds import kind_of
 
 
@@ -43,7 +43,7 @@ def embedded(html):
 
 
 @pytest.mark.parametrize(
-    ("width", "place", "shown"), [(800, "half", 800), (1000, "half", 1000), (1001, "wide", 1001), (1400, "wide", 1400)]
+    ("width", "place", "shown"), [(800, "half", 800), (1000, "half", 1000), (1001, "wide", 1001), (1240, "wide", 1240)]
 )
 def test_a_chart_is_embedded_as_it_is_and_takes_the_width_it_needs(tmp_path, width, place, shown):
     path = drawing(tmp_path / "ladder.png", width)
@@ -52,13 +52,13 @@ def test_a_chart_is_embedded_as_it_is_and_takes_the_width_it_needs(tmp_path, wid
     ]
 
 
-def test_a_wide_chart_is_made_smaller_and_a_photo_a_jpeg(tmp_path):
+def test_a_wide_chart_is_made_smaller_and_a_photo_webp(tmp_path):
     paths = [drawing(tmp_path / "a.png", 2800), photo(tmp_path / "<b>.png"), tmp_path / "tables.md"]
     (chart, picture) = embedded(pages.figures(paths, set(), [10**9]))
     small = cv2.imdecode(np.frombuffer(chart[3], np.uint8), cv2.IMREAD_COLOR)
-    assert (chart[0], chart[2], small.shape) == ("wide", "png", (30, 1400, 3))
+    assert (chart[0], chart[2], small.shape) == ("wide", "png", (27, 1240, 3))
     again = cv2.imdecode(np.frombuffer(picture[3], np.uint8), cv2.IMREAD_COLOR)
-    assert picture[:3] == ("half", "&lt;b&gt;", "jpeg")
+    assert picture[:3] == ("half", "&lt;b&gt;", "webp")
     assert again.shape == (120, 200, 3)
     assert np.abs(again.astype(int) - cv2.imread(str(paths[1]))).mean() < 6
     assert len(picture[3]) < paths[1].stat().st_size / 2
@@ -102,21 +102,14 @@ def test_figures_that_the_page_has_as_charts_are_left_out():
     assert left("explain") == left("fuzz") == ([], []), "nothing is even drawn"
     assert left("scan", interference=[]) == ([], [])
     assert left("scan", interference=[1])[0] == ["confusion", "confusions", "cell-1-a-b", "cls-00", "ladder"]
-    assert left("confusion")[0] == ["confusions", "pair-00-maps", "cls-00", "ladder"]
-    assert left("attack") == (["confusion", "confusions", "cell-1-a-b", "pair-00-maps", "ladder"], [3])
-    assert len(left("verify")[0]) == len(drawn)
+    assert left("confusion") == left("attack") == ([], [])
+    assert left("verify", hallucinations=0) == ([], []), "its other figures are charts"
+    assert left("verify", hallucinations=1) == ([path.stem for path in drawn], [3])
 
 
 def test_settings_are_in_order_and_only_text():
     shown = pages.settings_table({"b": "<x>", "a": 0.5})
     assert re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td></tr>", shown) == [("a", "0.5"), ("b", "&quot;&lt;x&gt;&quot;")]
-
-
-def test_findings_lead_to_failures_where_there_are_any():
-    findings = [{"sentence": f"s{i}", "advice": f"a{i}", "study": study} for i, study in enumerate(("scan", "fuzz"))]
-    shown = pages.top_findings(findings, {"fuzz"})
-    assert re.findall(r'href="#(\w+)">(s\d)', shown) == [("scan", "s0"), ("fuzz", "s1")]
-    assert re.findall(r'data-failures="(\w+)"', shown) == ["fuzz"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +131,7 @@ def explained(tmp_path_factory):
 
 def test_the_page_of_a_run_says_what_it_is_of(explained, tmp_path):
     shown = Page(explained.report(tmp_path / "page.html"))
-    assert "<h1>explain: zoo:one on made</h1>" in shown.html
+    assert "<h1>explain: one on made</h1>" in shown.html
     links = re.findall(r'<a href="#(\w+)">([^<]*)</a>', shown.html[: shown.html.index("<main>")])
     assert links == [("studies", "Study by study"), ("failures", "Failures"), ("explain", "explain")]
     overview = re.search(r'<td><a href="#explain">explain</a></td><td>(.*?)</td>', shown.html)
@@ -166,40 +159,39 @@ def test_a_page_of_several_runs_says_what_was_not_run(explained, tmp_path):
     assert "There is nothing to look at one by one." in pages.run_page(empty, tmp_path / "e.html", 0).read_text()
 
 
-def test_figures_and_pictures_have_their_share_of_a_page(explained, tmp_path, monkeypatch):
-    """What rows, figures and boxes take is not there for pictures; without pictures there is no room at all."""
+def test_pictures_have_what_the_rest_leaves_of_a_page(explained, tmp_path, monkeypatch):
+    """Without pictures there is no room at all."""
     rooms = []
     monkeypatch.setattr(pages, "Album", lambda room: rooms.append(room) or Album(room))
-    rows = len(json.dumps(Page(explained.report(tmp_path / "a.html")).block("report-data")["rows"]))
-    monkeypatch.setattr(pages, "LARGEST", pages.FIGURES + pages._BOXES + 100_000)
+    page = Page(explained.report(tmp_path / "a.html"))
+    without = len(page.path.read_text()) - len(packed_block("report-data", page.meta))
+    monkeypatch.setattr(pages, "LARGEST", 1_000_000)
     explained.report(tmp_path / "b.html")
     pages.run_page(explained, tmp_path / "c.html", 0)
-    assert rooms == [pages.PICTURES, 100_000 - rows, 0]
+    assert rooms[0] == pytest.approx(5_000_000 - pages._BOXES - without, abs=300), "but for the frame of the blocks"
+    assert rooms[0] - rooms[1] == 4_000_000
+    assert rooms[2] == 0
 
 
 def test_figures_are_on_the_page_of_a_finished_run_whose_photos_are_there(tmp_path):
-    """Those that it does not have as charts; with ``most`` 0 none is drawn."""
-    image = np.zeros((40, 60, 3), np.uint8)
-    data = from_pairs([(image, {"boxes": [[0, 0, 20, 20]], "labels": [0]})], ["cup", "bowl"])
-    answer = ([[0, 0, 20, 20]], [0.75], [1])
-    detector = md.load_detector(lambda images: [answer] * len(images), names=["cup", "bowl"])
-    run = md.confusion(detector, data, out=tmp_path / "run")
-    shown, captions = (
-        embedded(pages.run_page(run, tmp_path / "a.html", 1).read_text()),
-        kind_of("confusion").figures.captions,
-    )
-    assert [name for _, name, _, _ in shown] == [captions["confusions"], captions["confusion-iou"]]
+    """Those that it does not have as charts: of a verification the strips of what was hallucinated. With ``most`` 0
+    none is drawn."""
+    answers = [([verify_toys.BOXES[1]], [0.8], [1]), *[([], [], [])] * 3]
+    run = md.verify(verify_toys.Told(answers), verify_toys.data(), cache=False, score=0.25, out=tmp_path / "run")
+    (row,) = [row for row in run.rows().to_pylist() if row["kind"] == "hallucination"]
+    shown = embedded(pages.run_page(run, tmp_path / "a.html", 1).read_text())
+    assert [name for _, name, _, _ in shown] == [kind_of("verify").figures.captions[row["cause"]]]
     assert embedded(pages.run_page(run, tmp_path / "b.html", 0).read_text()) == []
     document = {**run.document, "finished": False}
     unfinished = SimpleNamespace(
-        directory=run.directory, document=document, data=data, sentences=[], figures=run.figures
+        directory=run.directory, document=document, data=run.data, sentences=[], figures=run.figures
     )
     assert embedded(pages.run_page(unfinished, tmp_path / "c.html", 1).read_text()) == []
 
 
-def test_a_figure_that_jpeg_hardly_makes_smaller_stays_as_it_is(tmp_path):
+def test_a_figure_that_webp_hardly_makes_smaller_stays_as_it_is(tmp_path):
     image = (85 * np.random.default_rng(0).integers(0, 4, (120, 200, 1))).astype(np.uint8).repeat(3, axis=2)
     path = save_png(tmp_path / "a.png", image)
-    photo = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 88])[1]
+    photo = webp(image, 80)
     assert 0.5 < len(photo) / path.stat().st_size < 1, "noise of four shades"
     assert embedded(pages.figures([path], set(), [10**9]))[0][2:] == ("png", path.read_bytes())

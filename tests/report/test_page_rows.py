@@ -178,7 +178,7 @@ def test_columns_of_a_page_are_the_rows_again():
     assert list(found) == list(embedded.COLUMNS)
     assert found["study"] == {"words": ["score", "scan"], "codes": [0, 0, 1]}
     assert found["label"] == {"words": ["cup", "bowl"], "codes": [0, -1, 1]}
-    assert (found["x0"], found["object"], found["failure"]) == ([1.2346, None, 2.0], [3, None, 0], [True, False, False])
+    assert (found["x0"], found["object"], found["failure"]) == ([1.2, None, 2.0], [3, None, 0], [True, False, False])
 
 
 def test_rows_are_counted_by_what_they_share_and_scores_on_four_digits():

@@ -16,7 +16,7 @@ from misdetect.studies.kinds import in_checkup, kind_of, kinds, looked_at, names
 TAKES = {
     "prepare": 4, "rebuild": 2, "ledger": 1, "document": 1, "sentences": 1, "numbers": 1, "show": 2, "findings": 2,
     "charts": 4, "tables": 1, "images": 5, "compare": 3, "show_compared": 2, "replay": 4, "after": 5, "asked": 2,
-    "stored": 3, "run": 4, "results": 3,
+    "stored": 3, "run": 4, "results": 3, "head": 3, "behind": 2,
 }  # fmt: skip
 IS = {"figures": Figures, "evidence": Evidence, "checkup": InCheckup}
 

@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,19 +15,13 @@ from misdetect.app.store import Edition
 from misdetect.data.dataset import Dataset
 from misdetect.drawing.values import Chart
 from misdetect.report.findings import findings
-from misdetect.report.page import (
-    chart_places,
-    named_charts,
-    paragraphs,
-    section,
-    settings_table,
-    top_findings,
-    words_block,
-)
+from misdetect.report.lead import behind_findings, beside, facts_of, headed, top_findings
+from misdetect.report.markup import paragraphs, section, settings_table, words_block
+from misdetect.report.page import chart_places, named_charts
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
 from misdetect.said.glossary import WORDS
-from misdetect.studies.contract import Document
+from misdetect.studies.contract import Behind, Document
 from misdetect.studies.documents import data_of, read_document
 from misdetect.studies.kinds import kind_of, words
 
@@ -46,6 +41,7 @@ class Home:
             except (MisdetectError, duckdb.Error, LookupError, ValueError) as error:
                 self.problems.append(f"{each.name}: {str(error).splitlines()[0]}")
         self._charts = {each.number: self._of(each) for each in shelf.runs}
+        self._found = self._findings_of()
 
     def _of(self, each: Shelved) -> list[Chart]:
         """The charts of one run; where others are of the same study, its marks lead to its own rows."""
@@ -88,6 +84,7 @@ class Home:
             "words": words(),
             "glossary": dict(WORDS),
             "charts": {name: chart for charts in named for name, chart in charts.items()},
+            "findings": [beside(each) for _, each in self._found],
             "version": version,
             "write": write,
             "several": self._several,
@@ -107,7 +104,7 @@ class Home:
     def html(self, *, playground: bool) -> str:
         """The whole page."""
         body = [
-            f'<header><p class="kicker">misdetect serve</p><h1>{html.escape(self.title)}</h1></header>',
+            f'<header><p class="kicker">misdetect serve</p><h1>{html.escape(self.title)}</h1>{self._head()}</header>',
             self._navigation(playground),
             "<main><md-state></md-state>",
             self._findings(),
@@ -124,21 +121,45 @@ class Home:
         links |= {f"run{each.number}": self._called(each) for each in self._shelf.runs}
         shown = "".join(f'<a href="#{to}">{html.escape(name)}</a>' for to, name in links.items())
         way = '<a href="/playground"><b>Playground</b></a>' if playground else ""
-        return f"<nav><div>{way}{shown}</div></nav>"
+        return f'<nav aria-label="parts of the page"><div>{way}{shown}</div></nav>'
 
     def _called(self, each: Shelved) -> str:
         return f"{each.study} · {each.detector}" if self._several else each.study
 
+    @property
+    def _one(self) -> bool:
+        """Whether all runs are of one detector on one data set: then the page can say what is wrong with it."""
+        return not self._several and len({each.data for each in self._shelf.runs}) == 1
+
+    def _findings_of(self) -> list[tuple[dict[str, Any], Behind]]:
+        """What is wrong with the detector, where there is one, each with what stands behind it."""
+        if not self._one:
+            return []
+        runs = {each.study: each for each in self._finished()}
+        documents = {study: self._documents[each.number] for study, each in runs.items()}
+        found = findings(documents)
+        behinds = behind_findings(found, documents)
+        shown = [replace(behind, rows=dict(behind.rows) | ({"run": [runs[each["study"]].name]} if behind.rows else {}))
+                 for each, behind in zip(found, behinds, strict=False)]  # fmt: skip
+        return list(zip(found, shown, strict=False))
+
+    def _head(self) -> str:
+        """The numbers of one detector."""
+        if not self._one:
+            return ""
+        facts = []
+        for each in self._finished():
+            with each.lock:
+                document = self._documents[each.number]
+                facts += facts_of({each.study: (each.run, document)}, self._shelf.reported(self._shelf.runs[0]))
+        return headed(facts)
+
     def _findings(self) -> str:
-        """What is wrong with the detector, where there is one."""
-        if self._several or len({each.data for each in self._shelf.runs}) > 1:
+        if not self._found:
             return ""
-        found = findings({each.study: self._documents[each.number] for each in self._finished()})
-        if not found:
-            return ""
-        shown = top_findings(found, self._edition.failing())
-        for each in self._shelf.runs:
-            shown = shown.replace(f'href="#{each.study}"', f'href="#run{each.number}"')
+        shown = top_findings([each for each, _ in self._found], [each for _, each in self._found])
+        for run in self._shelf.runs:
+            shown = shown.replace(f'href="#{run.study}"', f'href="#run{run.number}"')
         return shown
 
     def _finished(self) -> Sequence[Shelved]:

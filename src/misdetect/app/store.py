@@ -272,10 +272,6 @@ class Edition:
 
         return count
 
-    def failing(self) -> set[str]:
-        """The studies that have failures."""
-        return {word for word, _ in self.facets(Wanted({"failure": [True]}), ["study"])["study"]}
-
 
 def _parsed(text: str | None) -> Any:
     """Evidence, which a stranger may have written; what JSON has no number for is none."""

@@ -5,6 +5,7 @@ they import each other. Data goes into the page as JSON that no parser of HTML c
 """
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -60,6 +61,14 @@ def json_block(name: str, value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return f'<script type="application/json" id="{name}">{safe}</script>'
+
+
+def packed_block(name: str, value: Any) -> str:
+    """``value`` as JSON in the page, made small (gzip, as base64), for the script to find as ``name``. Tables of rows
+    become a fifth of what they are."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    packed = base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()
+    return f'<script type="application/gzip" id="{name}">{packed}</script>'
 
 
 def whole_page(title: str, body: str, blocks: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from misdetect.drawing.tables import called
 from misdetect.metrics.slices import BINS, rate_intervals
+from misdetect.nouns.spec import name_of
 
 Document = Mapping[str, Any]
 Filter = dict[str, Any]
@@ -17,6 +17,16 @@ Counted = Callable[..., Counter[tuple[Any, ...]]]
 """Called with names of columns: how many rows of one study have each of the combinations of values that there are, the
 first in the rows' order first; scores are rounded to four digits."""
 Chart = dict[str, Any]
+"""What ``front/`` draws, by its ``kind``; every one has a ``title`` and says what it is ``about``:
+
+- bars: ``marks`` one below the other, to scale (``most``: the whole width), under ``group`` names where they have them;
+  ``form`` is how their numbers are written ("percent" of shares in 0..1, "score"; else as they are)
+- lines: ``series`` of ``points`` [x, y], with a ``band`` of [x, low, high]; one of a single point marks a place
+- shares: a full bar for each of ``rows``, divided into ``parts`` by ``names``
+- matrix: ``cells`` by ``rows`` and ``columns``, a histogram in those with ``bins``; or ``views``, matrices by name
+- places: ``panels`` of boxes and ellipses as shares of an image
+- curves, flow, heat, table: as the studies that make them say
+"""
 SIZES = BINS["size"][1]
 SIZE_NAMES = {"small": "small, < 32² px", "medium": "medium", "large": "large, ≥ 96² px"}
 _DRAWN = 4096
@@ -28,8 +38,13 @@ def about(document: Document, *, text: str) -> str:
     return f"{called(document)}; {text}"
 
 
-def mark(name: str, value: float | None, behind: Filter, **more: Any) -> dict[str, Any]:
-    """One mark: what it is called, its number, the filter of the rows behind it."""
+def called(document: Document) -> str:
+    """Detector and data by their names, as a page has them."""
+    return f"{name_of(document['detector'] or 'a detector')} on {name_of(document['data'])}"
+
+
+def mark(name: str, value: float | None, behind: Filter | None = None, **more: Any) -> dict[str, Any]:
+    """One mark: what it is called, its number, the filter of the rows behind it, if there are any."""
     return {"name": name, "value": value, "filter": behind, **more}
 
 

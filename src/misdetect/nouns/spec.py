@@ -119,6 +119,31 @@ def split_options(text: str) -> tuple[str, list[str]]:
     return head, options
 
 
+_PLAIN = {"data", "dataset", "instances", "annotations", "labels", "images", "train", "val", "valid", "test", "export"}
+"""Names that files and folders of any data have."""
+
+
+def name_of(spec: str) -> str:
+    """What ``spec`` is called in a title: the model of a zoo, the stem of a file, the host of an address, the folder of
+    data whose file is called as that of any data (with its split); never a path."""
+    head, options = split_options(spec.strip())
+    scheme, colon, target = head.partition(":")
+    target = (target if colon else head).replace("\\", "/").rstrip("/")
+    if scheme.startswith("http"):
+        return target.rpartition("//")[2].partition("/")[0]
+    if colon and scheme == "zoo":
+        return target
+    if "/" not in target and "." not in target:
+        return head
+    file, _, inside = target.partition(".py:")
+    parts = [part for part in file.split("/") if part not in ("", ".", "..", "~")]
+    names = [Path(part).stem for part in parts] if parts else [target]
+    telling = [name for name in names if name.lower() not in _PLAIN]
+    name = names[-1] if names[-1] in telling or not telling else telling[-1]
+    split = next((item.partition("=")[2] for item in options if item.startswith("split=")), "")
+    return " ".join(part for part in (inside or name, split) if part)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ " Did you mean …?" with the one of ``known`` that ``word`` looks like; empty where none does."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.75)

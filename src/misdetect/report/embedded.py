@@ -122,7 +122,8 @@ def as_columns(rows: Sequence[Row]) -> dict[str, Any]:
             words = {word: i for i, word in enumerate(dict.fromkeys(v for v in values if v is not None))}
             found[name] = {"words": list(words), "codes": [-1 if v is None else words[v] for v in values]}
         else:
-            found[name] = [round(v, 4) if isinstance(v, float) else v for v in values]
+            digits = 1 if name in SIDES else 4  # pixels; anything else is a share
+            found[name] = [round(v, digits) if isinstance(v, float) else v for v in values]
     return found
 
 

@@ -1,5 +1,5 @@
-"""The report of runs as one self-contained HTML page: what is wrong, a line per study, the failures one by one, then
-each study with its charts. It works from ``file://`` and loads nothing.
+"""The report of runs as one self-contained HTML page: its numbers, what is wrong, a line per study, the failures one by
+one, then each study with its charts. It works from ``file://`` and loads nothing.
 
 The page is a view of the ledger: the front end (``front/``) asks a source for rows and pictures, and here that source
 is inside the page. Names of classes, files and detectors only ever become text.
@@ -8,7 +8,8 @@ is inside the page. Names of classes, files and detectors only ever become text.
 import base64
 import html
 import json
-from collections.abc import Container, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,26 +18,28 @@ import cv2
 import numpy as np
 
 from misdetect.data.dataset import Dataset
-from misdetect.drawing.inline import json_block, whole_page
+from misdetect.drawing.inline import json_block, packed_block, whole_page
 from misdetect.drawing.scenes import Row
-from misdetect.drawing.values import Chart
+from misdetect.drawing.values import Chart, called
 from misdetect.engine.store import Run
 from misdetect.kept.files import write_atomically
-from misdetect.report.album import Album
+from misdetect.report.album import Album, webp
 from misdetect.report.embedded import as_columns, counted, page_rows
+from misdetect.report.lead import behind_findings, beside, facts_of, headed, telling, top_findings
+from misdetect.report.markup import paragraphs, section, settings_table, text, words_block
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
-from misdetect.said.glossary import WORDS, used
-from misdetect.studies.contract import Document
+from misdetect.said.glossary import WORDS
+from misdetect.said.printable import without_folders
+from misdetect.studies.contract import Document, Fact
 from misdetect.studies.kinds import kind_of, reported_by, words
 
-LARGEST = 24_000_000
+LARGEST = 5_000_000
 """Bytes of a page. Rows come first, then figures and boxes; pictures take what is left."""
-PICTURES, FIGURES, _BOXES = 14_000_000, 4_000_000, 3_000_000
-"""Bytes of photos and edits, of figures, and what is set aside for boxes, as text."""
-_TOP = 5
-_WIDEST, _HALF = 1400, 1000
+FIGURES, _BOXES = 1_000_000, 600_000
+"""Bytes of figures, and what is set aside for boxes, packed."""
+_WIDEST, _HALF = 1240, 1000
 """Pixels of a figure's width; larger ones are made smaller, and those beyond the second take the whole width."""
 _WIDE = {"matrix": 18, "table": 6, "heat": -1}
 """Columns beyond which a chart of that kind takes the whole width of the page."""
@@ -63,48 +66,76 @@ def report_page(
     *,
     findings: Sequence[Mapping[str, Any]] | None = None,
     skipped: Sequence[Mapping[str, str]] = (),
+    facts: Sequence[Fact] = (),
     footer: Mapping[str, Any] | None = None,
     most: int = 4,
 ) -> Path:
-    """Write the page of ``runs`` by study to ``path``. Where there are ``findings`` (even none) they come first;
-    ``footer`` is told at the end; with ``most`` 0 there are no pictures, else at most so many of each kind among the
-    figures."""
-    finished = {study: run for study, run in runs.items() if run.document["finished"]}
+    """Write the page of ``runs`` by study to ``path``. Where there are ``findings`` (even none) they come first, below
+    the numbers of the studies and ``facts``; ``footer`` is told at the end; with ``most`` 0 there are no pictures, else
+    at most so many of each kind among the figures."""
     rows, left_out = page_rows({study: run.directory for study, run in runs.items()}, _reported(runs))
+    _as_sent(rows, runs, path)
     data, lacking = _opened(runs)
     charts = {
         study: charts_of(study, run.directory, run.document, counted(rows, study), data.get(study))
         for study, run in runs.items()
     }
-    kept = as_columns(rows)
-    left = LARGEST - FIGURES - _BOXES - len(json.dumps(kept))
-    album = Album(min(PICTURES, left) if most else 0)
-    meta = _meta(runs, rows, data, album, _mapped(charts))
+    behinds = behind_findings(findings or (), {study: run.document for study, run in runs.items()})
+    parts = _parts(runs, charts, data, most)
+    top = "" if findings is None else top_findings(findings, behinds)
+    numbers = facts_of({study: (run.directory, run.document) for study, run in runs.items()}, _reported(runs))
+    head = f'<header><p class="kicker">misdetect report</p><h1>{text(title)}</h1>{headed([*numbers, *facts])}</header>'
+    body = [head, _navigation(runs, findings is not None), "<main>", top, _overview(runs, skipped),
+            _gallery(rows, left_out, lacking), *parts]  # fmt: skip
+    body += [words_block(" ".join([*body, json.dumps(charts)])), "</main>", _footer(footer)]
+    kept, written = packed_block("report-rows", as_columns(rows)), "".join(body)
+    album = Album(LARGEST - _BOXES - len(kept) - len(written) - len(whole_page("", "", " ")) if most else 0)
+    first = [row for each in behinds for row in telling(each, rows)]
+    meta = _meta(runs, [*first, *rows], data, album, _mapped(charts))
     meta["charts"] = {name: chart for study, own in charts.items() for name, chart in named_charts(study, own).items()}
-    parts, seen, room = [], set[bytes](), [FIGURES]
-    for study, run in runs.items():
-        drawn = _figures(run, most) if study in finished and study in data and most else []
-        shown = chart_places(named_charts(study, charts[study])) + figures(drawn, seen, room, captions_of(study))
-        found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
-        found += settings_table(run.document["settings"])
-        parts.append(section(study, kind_of(study).title, found))
-    failing = {row["study"] for row in rows if row["failure"]}
-    top = "" if findings is None else top_findings(findings, failing)
-    body = [f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header>', _navigation(runs)]
-    body += ["<main>", top, _overview(runs, skipped), _gallery(rows, left_out, lacking), *parts, "</main>"]
-    body[-1:] = [words_block(" ".join([*body, json.dumps(charts)])), "</main>"]
-    body.append(_footer(footer))
-    blocks = json_block("report-data", {"meta": meta, "rows": kept})
-    blocks += json_block("report-pictures", album.pictures)
-    write_atomically(path, whole_page(title, "".join(body), blocks).encode())
+    meta["findings"] = [beside(each) for each in behinds]
+    meta["where"] = "in the folder of this page"
+    blocks = packed_block("report-data", meta) + kept + json_block("report-pictures", album.pictures)
+    write_atomically(path, whole_page(without_folders(title), written, blocks).encode())
     return path
 
 
 def run_page(run: Shown, path: Path, most: int) -> Path:
     """Write the page of one run to ``path``."""
     document = run.document
-    title = f"{document['study']}: {document['detector'] or 'a detector'} on {document['data']}"
+    title = f"{document['study']}: {called(document)}"
     return report_page(path, title, {document["study"]: run}, footer=identity(run.directory), most=most)
+
+
+def _as_sent(rows: Sequence[Row], runs: Mapping[str, Shown], path: Path) -> None:
+    """Commands that ask again as they are given in the folder of the page: a run there by its name. Of one that is
+    elsewhere only its folder is named; an address in a store is the same for everybody."""
+    page = path.resolve().parent
+    names = {}
+    for run in runs.values():
+        own, address = run.directory.path.resolve(), run.directory.address
+        if "://" in address:
+            continue
+        near = own.relative_to(page).as_posix() if own.is_relative_to(page) else own.name
+        names[f"misdetect replay {shlex.quote(address)} "] = f"misdetect replay {shlex.quote(near)} "
+    for row in rows:
+        for whole, short in names.items():
+            if row["replay"] and row["replay"].startswith(whole):
+                row["replay"] = short + row["replay"][len(whole) :]
+                break
+
+
+def _parts(
+    runs: Mapping[str, Shown], charts: Mapping[str, Sequence[Chart]], data: Mapping[str, Dataset], most: int
+) -> list[str]:
+    """What each study found, with its charts and those figures that are no charts, as HTML."""
+    parts, seen, room = [], set[bytes](), [FIGURES]
+    for study, run in runs.items():
+        drawn = _figures(run, most) if run.document["finished"] and study in data and most else []
+        shown = chart_places(named_charts(study, charts[study])) + figures(drawn, seen, room, captions_of(study))
+        found = paragraphs(run.sentences) + (f'<div class="charts">{shown}</div>' if shown else "")
+        parts.append(section(study, kind_of(study).title, found + settings_table(run.document["settings"])))
+    return parts
 
 
 def _reported(runs: Mapping[str, Shown]) -> float:
@@ -149,37 +180,17 @@ def _meta(
     return meta
 
 
-def top_findings(findings: Sequence[Mapping[str, Any]], failing: Container[str] = ()) -> str:
-    """The worst findings as HTML, each with what to do about it, and a way to its failures where its study is among
-    those ``failing``; that there are none, where there are none."""
-    if not findings:
-        found = '<p class="fine">Nothing is wrong that these studies could find.</p>'
-        return f'<section class="part" id="wrong"><h2>What is wrong</h2>{found}</section>'
-    items = "".join(
-        f'<li><div><p class="what"><a href="#{each["study"]}">{html.escape(each["sentence"])}</a></p>'
-        f'<p class="do"><b>What to do:</b> {html.escape(each["advice"])}</p>{_way(each["study"], failing)}</div></li>'
-        for each in findings[:_TOP]
-    )
-    return (
-        f'<section class="part" id="wrong"><h2>What is wrong, the worst first</h2><ol class="findings">{items}</ol>'
-        "</section>"
-    )
-
-
-def _way(study: str, failing: Container[str]) -> str:
-    return f'<button type="button" data-failures="{study}">see the failures</button>' if study in failing else ""
-
-
-def _navigation(runs: Mapping[str, Shown]) -> str:
-    links = {"studies": "Study by study", "failures": "Failures"} | {study: study for study in runs}
+def _navigation(runs: Mapping[str, Shown], found: bool) -> str:
+    links = {"wrong": "What is wrong"} if found else {}
+    links |= {"studies": "Study by study", "failures": "Failures"} | {study: study for study in runs}
     shown = "".join(f'<a href="#{to}">{name}</a>' for to, name in links.items())
-    return f"<nav><div>{shown}</div></nav>"
+    return f'<nav aria-label="parts of the page"><div>{shown}</div></nav>'
 
 
 def _overview(runs: Mapping[str, Shown], skipped: Sequence[Mapping[str, str]]) -> str:
     lines = [(f'<a href="#{study}">{study}</a>', "", (run.sentences or ["–"])[0]) for study, run in runs.items()]
     lines += [(html.escape(each["study"]), ' class="skipped"', f"not run: {each['why']}") for each in skipped]
-    table = "".join(f"<tr{kind}><td>{study}</td><td>{html.escape(said)}</td></tr>" for study, kind, said in lines)
+    table = "".join(f"<tr{kind}><td>{study}</td><td>{text(said)}</td></tr>" for study, kind, said in lines)
     return section("studies", "Study by study", f'<table class="overview">{table}</table>')
 
 
@@ -193,22 +204,10 @@ def _gallery(rows: Sequence[Row], left_out: int, lacking: str) -> str:
     if left_out:
         said += f" {left_out:,} rows of the lowest scores are left out to keep the page small."
     if lacking:
-        said += f" Photos are lacking: {html.escape(lacking)}"
+        said += f" Photos are lacking: {text(lacking)}"
     warned = "<noscript><p>Charts and gallery need JavaScript, which is switched off here.</p></noscript>"
     return section("failures", "Failures, one by one", f"<p>{said}</p>{warned}<md-gallery></md-gallery>"
                     "<md-evidence></md-evidence>")  # fmt: skip
-
-
-def words_block(text: str) -> str:
-    """What the words in ``text`` mean, folded; nothing where none is explained."""
-    found = used(text)
-    told = "".join(f"<dt>{html.escape(word)}</dt><dd>{html.escape(gloss)}</dd>" for word, gloss in found.items())
-    return f'<details class="words"><summary>What the words mean</summary><dl>{told}</dl></details>' if told else ""
-
-
-def section(name: str, title: str, content: str) -> str:
-    """A part of a page, as HTML."""
-    return f'<section class="part" id="{name}"><h2>{title}</h2>{content}</section>'
 
 
 def chart_places(charts: Mapping[str, Chart]) -> str:
@@ -229,11 +228,6 @@ def _figures(run: Shown, most: int) -> list[Path]:
     if figures is None or "*" in figures.live or not figures.beyond(run.document):
         return []
     return [path for path in run.figures(most) if not any(fnmatch(path.stem, pattern) for pattern in figures.live)]
-
-
-def paragraphs(sentences: Sequence[str]) -> str:
-    """``sentences`` as HTML."""
-    return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
 
 
 def captions_of(study: str) -> Mapping[str, str]:
@@ -263,7 +257,7 @@ def figures(paths: Sequence[Path], seen: set[bytes], room: list[int], captions: 
 
 
 def _smaller(data: bytes) -> tuple[str, bytes, bool]:
-    """A PNG file as it is; smaller where it is wide, and as JPEG where that is much less: then it shows photos. Then
+    """A PNG file as it is; smaller where it is wide, and as WebP where that is much less: then it shows photos. Then
     its media type, and whether it needs the whole width."""
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if image is None:
@@ -274,17 +268,8 @@ def _smaller(data: bytes) -> tuple[str, bytes, bool]:
         image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         done, smaller = cv2.imencode(".png", image)
         data = smaller.tobytes() if done else data
-    done, photo = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 88])
-    return ("jpeg", photo.tobytes(), wide) if done and len(photo) < 0.5 * len(data) else ("png", data, wide)
-
-
-def settings_table(settings: Mapping[str, Any]) -> str:
-    """``settings`` as HTML, folded."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{html.escape(json.dumps(value))}</td></tr>"
-        for name, value in sorted(settings.items())
-    )
-    return f"<details><summary>Settings</summary><table>{rows}</table></details>"
+    photo = webp(np.asarray(image[:, :, ::-1]), 80)
+    return ("webp", photo, wide) if len(photo) < 0.5 * len(data) else ("png", data, wide)
 
 
 def identity(run: Run) -> dict[str, Any]:
@@ -303,7 +288,7 @@ def identity(run: Run) -> dict[str, Any]:
 
 def _footer(told: Mapping[str, Any] | None) -> str:
     rows = "".join(
-        f"<dt>{html.escape(name)}</dt><dd>{html.escape(value if isinstance(value, str) else json.dumps(value))}</dd>"
+        f"<dt>{html.escape(name)}</dt><dd>{text(value if isinstance(value, str) else json.dumps(value))}</dd>"
         for name, value in (told or {}).items()
     )
     return f"<footer><h2>Settings and hashes</h2><dl>{rows}</dl></footer>"

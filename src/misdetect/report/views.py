@@ -1,5 +1,4 @@
-"""The charts of a page, as values: each study makes its own. What draws them is the front end (``front/*.js``); charts
-without objects behind their marks are matplotlib's."""
+"""The charts of a page, as values: each study makes its own. What draws them is the front end (``front/*.js``)."""
 
 from misdetect.data.dataset import Dataset
 from misdetect.drawing.values import Chart, Counted

@@ -28,6 +28,22 @@ def printable_values(value: Any) -> Any:
     return value
 
 
+_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:~|[A-Za-z]:)?(?:[/\\][^/\\\s,;=\"'<>]+)+[/\\](?=[^/\\\s])")
+"""The folders of an absolute path; an address (``//``) is none."""
+
+
+def without_folders(value: Any) -> Any:
+    """A document, or a text, with every absolute path as the name of its file alone: what is sent on tells nobody where
+    things lie on somebody's machine."""
+    if isinstance(value, str):
+        return _FOLDERS.sub("", value)
+    if isinstance(value, Mapping):
+        return {key: without_folders(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_folders(each) for each in value]
+    return value
+
+
 def shortened(text: str, most: int) -> str:
     """``text`` without its middle where it is longer than ``most`` characters."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"

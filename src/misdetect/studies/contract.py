@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from misdetect.data.opened import Opened
     from misdetect.drawing.scenes import Stage
     from misdetect.drawing.tables import Table
-    from misdetect.drawing.values import Chart, Counted
+    from misdetect.drawing.values import Chart, Counted, Filter
     from misdetect.engine.backend import Asking
     from misdetect.engine.requests import Study
     from misdetect.engine.store import Run
@@ -76,6 +76,29 @@ class Finding:
         """As it stands in the document of a checkup."""
         names = ("sentence", "advice", "value", "interval", "study", "kind")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number at the head of a page: ``name`` as people call it, ``told``, what it is of; a ``share`` is shown in
+    percent."""
+
+    name: str
+    value: float | int | str | None
+    told: str = ""
+    share: bool = False
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What a page shows beside a finding. ``rows``: the filter of the rows behind it, whose first are shown as pictures
+    (none: it has none). ``chart``: bars that say the same at a glance, the one that the finding is about ``chosen``.
+    ``sure``: what its number was counted on. ``gain``: what mending it would bring at most."""
+
+    rows: Filter
+    chart: Chart | None = None
+    sure: str = ""
+    gain: str = ""
 
 
 @dataclass(frozen=True)
@@ -302,6 +325,12 @@ class Kind:
     name."""
     charts: Part[Callable[[Run, Document, Counted, Dataset | None], list[Chart]] | None] = Part("charts:charts")
     """``charts(run, document, counted, data)``: charts as values, which the page and the app draw."""
+    head: Part[Callable[[Run, Document, float], Sequence[Fact]] | None] = Part("head:head")
+    """``head(run, document, reported)``: the numbers that stand at the head of a page; ``reported``: from which score
+    on a detection counts as reported there."""
+    behind: Part[Callable[[Document, Document], Behind] | None] = Part("behind:behind")
+    """``behind(finding, document)``: what a page shows beside one of its findings (as a document). Without it, the
+    study's failures."""
     figures: Part[Figures | None] = Part("figures:FIGURES")
     """Figures in files."""
     evidence: Part[Evidence | None] = Part("evidence:EVIDENCE")

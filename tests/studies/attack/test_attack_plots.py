@@ -2,33 +2,10 @@
 
 import numpy as np
 import pytest
+from attack_toys import attacked
 from chart_parts import bar_heights, intervals, points
 
 from misdetect.studies.attack import plots as attack_figures
-
-
-def attacked():
-    """An attack's document, as far as figures read it."""
-    ends = {"AP50": [0.1, 0.4]}
-    matrix = {"labels": ["cup", "background"], "counts": [[3, 1], [2, 0]], "became": [[3, 1, 2]],
-              "confidence": [[2.5, 0.5], [1.0, 0.0]]}  # fmt: skip
-    rungs = [
-        {"name": "noise", "success": 0.125, "interval": [0.0, 0.25], "means": None},
-        {"name": "fgsm", "success": 0.5, "interval": [0.25, 0.75], "means": "gradients masked"},
-        {"name": "far", "success": None, "interval": None, "means": None},
-    ]
-    return {
-        "detector": "zoo:one", "data": "rooms:val", "images": 7, "right": 20, "transfer": False,
-        "settings": {"score": 0.3, "loc": 0.5, "eps": 8.0, "steps": 20, "alpha": 2.0, "where": "image"},
-        "clean": {"AP50": 0.9, "intervals": {}},
-        "attacks": {"noise": {"AP50": 0.85, "intervals": {}}, "cls": {"AP50": 0.2, "intervals": ends}},
-        "clsaval": {"cls": {"vanilla": {"AP50": 0.2, "intervals": ends},
-                            "r_idx": {"AP50": 0.3, "intervals": ends, "dcm": matrix}}},
-        "dcm": {"clean": matrix, "cls": matrix},
-        "ladder": {"loss": "cls", "images": 5, "verdict": "gradients masked", "rungs": rungs},
-        "distance": [{"distance": 0, "success": 0.5, "interval": [0.25, 0.75]},
-                     {"distance": 16, "success": 0.125, "interval": [0.0, 0.25]}],
-    }  # fmt: skip
 
 
 def test_ap50_under_attack_and_of_ablations():

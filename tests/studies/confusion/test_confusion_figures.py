@@ -8,7 +8,7 @@ from explain_toys import Random, dataset
 
 import misdetect as md
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import Shown, shares
+from misdetect.drawing.merged import Shown, shares
 from misdetect.studies.confusion.figures import draw, worst
 from misdetect.studies.confusion.plots import footer, iou_figure, matrix_figure, top_figure
 

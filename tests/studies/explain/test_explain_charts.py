@@ -17,7 +17,7 @@ def test_mechanisms_are_counts_with_intervals_in_objects():
     own = {"study": ["explain"], "outcome": ["missed"]}
     assert bars["title"] == "Mechanisms of 3 misses among 8 objects"
     assert bars["across"].endswith("with intervals of 90 %")
-    assert bars["about"] == "zoo:x on rooms:val; score ≥ 0.3, IoU ≥ 0.5, miss any"
+    assert bars["about"] == "x on rooms:val; score ≥ 0.3, IoU ≥ 0.5, miss any"
     assert bars["marks"] == [
         {"name": "proposal", "value": 2, "filter": own | {"mechanism": ["proposal"]}, "ends": [1.0, 4.0],
          "text": "25.0 %", "tone": "proposal"},

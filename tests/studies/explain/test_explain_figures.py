@@ -75,7 +75,7 @@ def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
     assert bar_lengths(mechanisms) == pytest.approx([10, 60, 30])
     assert [text.get_text() for text in mechanisms.get_yticklabels()] == ["proposal", "background", "discarded"]
     assert bar_lengths(types) == pytest.approx([50, 25, 15, 10])
-    assert "zoo:x on rooms:val; IoU ≥ 0.5, score ≥ 0.3, miss any" in figure.get_supxlabel()
+    assert "x on rooms:val; IoU ≥ 0.5, score ≥ 0.3, miss any" in figure.get_supxlabel()
     said = {text.get_text() for text in flow.texts}
     assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "discarded 6", "proposal 2"} == said
     for band, (_, _, count) in zip(flow.collections, SEEN["sankey"], strict=True):

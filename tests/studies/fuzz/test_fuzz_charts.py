@@ -16,7 +16,7 @@ def test_what_insertions_change_is_counted_by_outcome_object_and_class():
         [("bowl", 2, own | {"by": ["bowl"]}), ("cup", 1, own | {"by": ["cup"]})],
         [("bed", 3, own | {"label": ["bed"]})],
     ]
-    assert shown[0]["about"] == "zoo:x on rooms:val; score ≥ 0.3, 40 insertions into 8 images"
+    assert shown[0]["about"] == "x on rooms:val; score ≥ 0.3, 40 insertions into 8 images"
     many = [row("fuzz", "missed", by=f"c{i:02d}") for i in range(14) for _ in range(14 - i)]
     assert [mark["name"] for mark in charts("fuzz", document, many)[1]["marks"]] == [f"c{i:02d}" for i in range(12)]
     assert charts("fuzz", document, rows[3:]) == []

@@ -21,7 +21,7 @@ def test_what_a_scan_harms_is_counted_apart_from_its_control():
         ("missed, control", 1, own | {"outcome": ["missed"], "control": [True]}, "unknown"),
         ("extra, control", 1, own | {"outcome": ["extra"], "control": [True]}, "unknown"),
     ]
-    assert bars["about"] == "zoo:x on rooms:val; score ≥ 0.3, 40 positions, step 16 px"
+    assert bars["about"] == "x on rooms:val; score ≥ 0.3, 40 positions, step 16 px"
     assert charts("scan", document, rows[4:6]) == []
 
 

@@ -35,7 +35,7 @@ def scored():
 
 def test_curves_count_right_and_wrong_detections_of_each_score_or_more():
     curves, _, _ = charts("score", *scored())
-    assert curves["about"] == "zoo:x on rooms:val; IoU ≥ 0.5, 4 objects on 2 images"
+    assert curves["about"] == "x on rooms:val; IoU ≥ 0.5, 4 objects on 2 images"
     assert curves["behind"] == {"study": ["score"]}
     assert curves["series"] == [
         {"name": "all classes", "AP50": 0.375, "label": None, "objects": 4, "scores": [0.9, 0.6, 0.4],

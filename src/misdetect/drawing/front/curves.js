@@ -1,7 +1,7 @@
 // Precision, recall and F1 of every threshold, of all objects and of each class. A point leads to the errors that are
 // made at that threshold: objects that are not found, and detections that find nothing.
 import { el, svg } from "./dom.js";
-import { Chart, SERIES, label } from "./chart.js";
+import { Chart, SERIES, grid } from "./chart.js";
 
 const VIEWS = {
   "precision – recall": ["recall", "precision"],
@@ -9,7 +9,8 @@ const VIEWS = {
   "precision – score": ["score", "precision"],
   "recall – score": ["score", "recall"],
 };
-const EDGE = { left: 46, right: 14, top: 12, bottom: 40 };
+export const SHARES = [0, 0.2, 0.4, 0.6, 0.8, 1];
+export const EDGE = { left: 46, right: 14, top: 12, bottom: 40 };
 
 /** The points of one series, the highest score first. */
 export function pointsOf(series) {
@@ -65,13 +66,7 @@ export class Curves extends Chart {
     const y = (value) => EDGE.top + (1 - value) * room.height;
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "chart curves", tabindex: "0", role: "application",
       "aria-label": `${this.#view}; arrows move along ${this.series[this.#chosen].name}, Enter shows the errors there` });
-    for (let tick = 0; tick <= 5; tick++) {
-      const at = tick / 5;
-      drawing.append(svg("path", { d: `M${x(0)} ${y(at)}H${x(1)}M${x(at)} ${y(0)}V${y(1)}`, class: "grid" }),
-        label(x(0) - 8, y(at), at.toFixed(1), "end"), label(x(at), y(0) + 14, at.toFixed(1), "middle"));
-    }
-    drawing.append(label(x(1), height - 8, across === "score" ? "score threshold" : across, "end", { class: "axis" }),
-      label(x(0) + 6, y(1) + 8, up, "start", { class: "axis" }));
+    grid(drawing, { x, y, xs: SHARES, ys: SHARES, across: across === "score" ? "score threshold" : across, up, height });
     const order = [...this.series.keys()].filter((i) => i !== this.#chosen && i !== 0).concat(0, this.#chosen);
     for (const i of new Set(order)) drawing.append(this.#line(i, x, y, across, up));
     this.dot = svg("circle", { r: 6, class: "dot" });

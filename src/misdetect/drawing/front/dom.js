@@ -26,7 +26,7 @@ export function svg(name, attributes = {}, ...children) {
 export function pickable(node, label, pick) {
   node.setAttribute("tabindex", "0");
   node.setAttribute("role", "button");
-  node.setAttribute("aria-label", label);
+  node.dataset.mark = label;  // its title is its name for those who listen
   node.classList.add("mark");
   node.append(svg("title", {}, label));
   node.addEventListener("click", pick);

@@ -52,7 +52,7 @@ export class Evidence extends HTMLElement {
         this.#elsewhere(row, others, score)),
       await this.#beside(row, others, score),
       this.meta.write || row.tags?.length || row.note ? this.#notes(row) : "",
-      row.replay ? replayOf(row.replay) : "");
+      row.replay ? replayOf(row.replay, this.meta.where) : "");
     if (!this.dialog.open) this.dialog.showModal();
   }
 
@@ -174,14 +174,14 @@ function truthOf(record, row, score) {
   return el("table", { class: "truths" }, el("tbody", {}, body));
 }
 
-/** A command that asks again, with a button that copies it. */
-export function replayOf(command) {
+/** A command that asks again, with a button that copies it; `where`: in which folder it is meant. */
+export function replayOf(command, where = null) {
   const text = el("code", { class: "replay" }, command);
   const button = el("button", { type: "button", class: "copy", onclick: async () => {
     button.textContent = (await copied(command, text)) ? "copied" : "select and copy";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   } }, "copy");
-  return el("div", { class: "again" }, el("h3", {}, "Ask again"), el("div", { class: "command" }, text, button));
+  return el("div", { class: "again" }, el("h3", {}, "Ask again", where ? el("small", {}, ` ${where}`) : null), el("div", { class: "command" }, text, button));
 }
 
 async function copied(text, node) {

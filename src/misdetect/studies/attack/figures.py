@@ -88,14 +88,4 @@ def _with_detections(run: Run, large: Pixels, factor: int, image: str, condition
     return figures.with_boxes(large, boxes_of(rows) * factor, captions, labels)
 
 
-FIGURES = Figures(
-    draw,
-    captions={
-        "attacks": "AP50 under every attack",
-        "confusion": "What detections become under attack",
-        "clsaval": "AP50 with parts taken from the clean image",
-        "ladder": "Is the attack strong enough?",
-        "distance": "Attacked from a distance",
-    },
-    live=("*-[0-9][0-9]",),
-)
+FIGURES = Figures(draw, live=("*",))

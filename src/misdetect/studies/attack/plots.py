@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import Shown, matrix, readable, shares
+from misdetect.drawing.matrix import matrix, readable
+from misdetect.drawing.merged import Shown, shares
 from misdetect.drawing.tables import called
+from misdetect.studies.attack.charts import ABLATED, CLASSES
 
 if TYPE_CHECKING:  # figures in files are an extra
     from matplotlib.figure import Figure
 
 Document = Mapping[str, Any]
-ABLATED = ("r_idx", "r_all", "r_obj", "r_conf")
-_CLASSES = 12
-"""Classes of a matrix that are shown one by one: there are many matrices in one figure."""
 
 
 def attacks(document: Document) -> Figure:
@@ -72,7 +71,7 @@ def matrices(document: Document) -> Figure:
             parts = document["clsaval"].get(loss, {})
             rows.append([(loss, found), *((f"{loss}, {n}", parts[n]["dcm"]) for n in ABLATED if n in parts)])
     columns = max(map(len, rows))
-    side = 1.6 + 0.34 * (min(len(document["dcm"]["clean"]["labels"]), _CLASSES) + 2)
+    side = 1.6 + 0.34 * (min(len(document["dcm"]["clean"]["labels"]), CLASSES) + 2)
     figure = charts.new(side * columns, side * len(rows) + 0.5)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for cells, row in zip(grid, rows, strict=True):
@@ -81,7 +80,7 @@ def matrices(document: Document) -> Figure:
                 axes.axis("off")
                 continue
             title, found = row[i]
-            shown = Shown.of({**found, "policy_dependent": ()}, _CLASSES)
+            shown = Shown.of({**found, "policy_dependent": ()}, CLASSES)
             values = np.hstack([shown.counts, np.append(shown.became[:, -1], np.nan)[:, None]])
             matrix(axes, shown.names, values, shares(shown.counts, shown.became), title)
     return charts.caption(figure, about(document))

@@ -11,7 +11,7 @@ import numpy as np
 from misdetect.data.dataset import Dataset
 from misdetect.drawing import charts
 from misdetect.drawing.figures import cropped, save_png, stacked, titled, widened
-from misdetect.drawing.matrix import SHOWN
+from misdetect.drawing.merged import SHOWN
 from misdetect.drawing.scenes import places
 from misdetect.engine.store import Run
 from misdetect.nouns.picture import Pixels
@@ -82,11 +82,4 @@ def _photo(data: Dataset, place: dict[str, int], entry: dict[str, Any]) -> Pixel
     return titled(titled(widened(drawn, max(200, 8 * len(told) + 8)), told), entry["file"][-30:])
 
 
-FIGURES = Figures(
-    draw,
-    captions={
-        "confusions": "The pairs of classes that are confused most",
-        "confusion-iou": "Sum of confidences and IoUs in each cell",
-    },
-    live=("confusion", "cell-*"),
-)
+FIGURES = Figures(draw, live=("*",))

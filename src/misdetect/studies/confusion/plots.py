@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import Shown, labelled, matrix, painted, readable, shares, told
+from misdetect.drawing.matrix import labelled, matrix, painted, readable, told
+from misdetect.drawing.merged import Shown, shares
 
 if TYPE_CHECKING:  # figures in files are an extra
     from matplotlib.figure import Figure

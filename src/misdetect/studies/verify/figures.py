@@ -24,6 +24,7 @@ from misdetect.said.errors import BadImage
 from misdetect.studies.contract import Document, Figures
 from misdetect.studies.documents import read_document
 from misdetect.studies.verify import plots as drawn
+from misdetect.studies.verify.charts import hallucinated
 from misdetect.studies.verify.context import Context, hallucinations
 from misdetect.studies.verify.document import figures_of
 from misdetect.studies.verify.rows import CONTROL, COVERED, FLIPPED, MOVED, PATCHED, Looked
@@ -83,17 +84,8 @@ def _captioned(chart: Callable[[], Figure], told: str) -> Figure:
 
 def _prior(run: Run, document: Document) -> Figure:
     """Fig. 4, and the hallucinated boxes in the same frame and colours."""
-    rows = run.query(
-        "SELECT d.label, d.width, d.height, d.x0, d.y0, d.x1, d.y1 FROM rows p JOIN rows d "
-        "ON p.case_index = d.case_index AND p.label = d.label "
-        "WHERE p.kind = 'part' AND p.missing AND d.kind = 'detection' AND d.score >= ? "
-        "QUALIFY row_number() OVER (PARTITION BY d.case_index, d.label ORDER BY d.score DESC, d.id) = 1 "
-        "ORDER BY d.case_index, d.row",
-        [document["settings"]["score"]],
-    ).to_pylist()
-    sizes = np.array([[row["width"], row["height"]] * 2 for row in rows], np.float64).reshape(-1, 4)
     means = {name: each["box"] for name, each in document["prior"]["by_part"].items()}
-    return drawn.prior(means, boxes_of(rows) / sizes, [row["label"] for row in rows])
+    return drawn.prior(means, *hallucinated(run, document))
 
 
 def _strips(run: Run, study: VerifyStudy, cause: str, most: int) -> list[Pixels]:
@@ -134,11 +126,11 @@ FIGURES = Figures(
     draw,
     draw_comparison,
     captions={
-        "states": "States of parts",
-        "prior": "Where parts are, and where they are hallucinated",
-        "ap": "AP of each part",
-        "missing-recall": "Missing parts that are reported, by IoU",
-        "f_vv": "F_vv over the score threshold",
-        "causes": "What hallucinations hang on",
+        "position": "Hallucinations that hang on their place in the picture, and what is left under each edit",
+        "appearance": "Hallucinations that hang on the pixels in their place, and what is left under each edit",
+        "context": "Hallucinations that hang on the parts around them, and what is left under each edit",
+        "none": "Hallucinations that hang on nothing that was tried, and what is left under each edit",
     },
+    live=("states", "prior", "ap", "missing-recall", "f_vv", "causes"),
+    beyond=lambda document: bool(document["hallucinations"]),
 )

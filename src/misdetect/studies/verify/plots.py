@@ -13,6 +13,7 @@ from misdetect.drawing.figures import frame, stacked, titled
 from misdetect.drawing.larger import shown
 from misdetect.nouns.boxes import Floats
 from misdetect.nouns.picture import Picture, Pixels
+from misdetect.studies.verify.charts import known, ranked_states
 
 if TYPE_CHECKING:  # figures in files are an extra
     from matplotlib.figure import Figure
@@ -24,19 +25,10 @@ Document = Mapping[str, Any]
 
 def states(by_part: Mapping[str, Mapping[str, int]]) -> Figure:
     """Fig. 3: the shares of the states of each part, those that are there most often first; the first bar is of all."""
-    found = dict.fromkeys(state for counts in by_part.values() for state in counts)
-    names = [*(state for state in _STATES if state in found), *sorted(found.keys() - _STATES.keys())]
-    every = {state: sum(counts.get(state, 0) for counts in by_part.values()) for state in names}
-    ranked = sorted(by_part, key=lambda part: -_share(by_part[part], names[0]))
-    rows = {"all": every, **{part: by_part[part] for part in ranked}}
-    shares = {part: {state: _share(counts, state) for state in names} for part, counts in rows.items()}
+    names, shares = ranked_states(by_part)
     others = (paint for paint in charts.SERIES if paint not in _STATES.values())
     paints = _STATES | dict(zip([name for name in names if name not in _STATES], others, strict=False))
     return charts.shares(shares, "States of parts (Fig. 3)", paints)
-
-
-def _share(counts: Mapping[str, int], state: str) -> float:
-    return counts.get(state, 0) / max(sum(counts.values()), 1)
 
 
 def prior(means: Mapping[str, Sequence[float] | None], boxes: Floats, parts: Sequence[str]) -> Figure:
@@ -104,8 +96,7 @@ def f_vv_of(documents: Mapping[str, Document]) -> Figure:
 
 
 def _line(points: Sequence[Sequence[Any]]) -> tuple[list[float], list[float]]:
-    known = [(x, y) for x, y in points if y is not None]
-    return [x for x, _ in known], [y for _, y in known]
+    return [x for x, _ in known(points)], [y for _, y in known(points)]
 
 
 def causes(shares: Mapping[str, Mapping[str, Any]]) -> Figure:

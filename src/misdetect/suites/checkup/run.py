@@ -4,6 +4,7 @@ How much each study may ask is planned once, from how fast the detector is, and 
 checkup goes on with the same plan, and ends with the same rows.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def _named(progress: Progress | None, study: str) -> Progress | None:
 
 
 def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Checkup:
+    began = time.monotonic()
     place = Place(how.out)
     out = place.path
     # an endpoint's own limits hold for all studies together, so they share one count
@@ -128,7 +130,7 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
         first.outcome = saying_assumed(first.outcome, model)
     document = _document(patient, plan)
     write_checkup(out, document)
-    checkup_page(patient.runs, document, out / REPORT, how.pictures)
+    checkup_page(patient.runs, document, out / REPORT, how.pictures, time.monotonic() - began)
     return Checkup(place, patient.runs, document)
 
 

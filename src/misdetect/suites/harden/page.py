@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from misdetect.drawing.charts import BAD, PALE, SERIES, caption, draw, new, plain
 from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
-from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
+from misdetect.report.markup import paragraphs, settings_table
+from misdetect.report.page import FIGURES, figures
 from misdetect.studies.contract import Document
 from misdetect.suites.harden.document import MEASURED
 from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, INSERTIONS, PHOTOS
