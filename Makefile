@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ALL := $(VENV)/.all
+DOCS := $(VENV)/.docs
 CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 # Hundreds of tests start processes of their own: without bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences clean
+.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences docs clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -80,8 +81,17 @@ locked:
 lock: $(READY)
 	$(BIN)/python tools/lock.py
 
+# The site, into site/. A dead link or anchor ends it.
+docs: $(DOCS)
+	$(BIN)/python tools/reference.py
+	$(BIN)/mkdocs build --strict --quiet
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS)
+
 licences: $(READY)
 	$(BIN)/python tools/licences.py > docs/licences.md
 
 clean:
-	rm -rf $(VENV) checkup .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) checkup site .pytest_cache .mypy_cache .ruff_cache

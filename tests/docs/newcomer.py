@@ -101,7 +101,7 @@ def _network(path: Path, names: list[str]) -> None:
 
 
 def _quantised(folder: Path) -> None:
-    """``best_int8.onnx``: the weights of the convolutions in 8 bits, with one scale for a whole layer where that is possible."""
+    """``best_int8.onnx``: the weights of the convolutions in 8 bits, most layers with one scale for all."""
     import onnx
     from onnx import numpy_helper
 
