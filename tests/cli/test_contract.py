@@ -22,7 +22,7 @@ from misdetect.data.export import export_coco
 
 GLASS = ["--detector", "glassbox:sink/class=chair,data=rooms:val,count=8", "--data", "rooms:val,count=8"]
 
-SLOW = ("checkup", "harden")
+SLOW = ("checkup", "demo", "harden")
 
 BIKES = ["--detector", "glassbox:hallucinate/rate=.5,data=bikes:val,count=3", "--data", "bikes:val,count=3"]
 
@@ -52,6 +52,7 @@ def commands(world, runs, tmp_path, monkeypatch):
         "compare": ["compare", runs / "one", runs / "two", "--out", new],
         "confusion": ["confusion", *GLASS, "--out", new, "--pictures", "0"],
         "data": ["data", world.data],
+        "demo": ["demo", "--out", new],
         "detect": world.detect(tmp_path / "out.json"),
         "detectors": ["detectors"],
         "doctor": ["doctor", *GLASS, "--images", "6", "--out", new],

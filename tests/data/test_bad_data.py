@@ -322,9 +322,10 @@ def test_a_list_of_images_may_not_leave_the_data(tmp_path: Path) -> None:
     [
         (
             "zip:a",
-            "none of bikes, coco, cvat, delftbikes, fiftyone, folder, hfdata, labelme, openimages, rooms, voc, yolo",
+            "none of bikes, coco, cvat, delftbikes, fiftyone, folder, hfdata, labelme, labelstudio, openimages, rooms, "
+            "voc, yolo",
         ),
-        ("coco", "Expected a spec"),
+        ("coco", "no such file or folder, and it is no data spec"),
         ("coco:a.json,image=b", "unknown option 'image'"),
         ("yolo:a.yaml,split=dev", "split=dev"),
     ],

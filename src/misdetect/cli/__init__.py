@@ -37,6 +37,11 @@ _PLAIN: dict[str, tuple[Question, str, str]] = {
         "Print what is in a data set and what is wrong with it; with --out, export it to COCO.",
         "coco:instances.json,images=photos",
     ),
+    "demo": (
+        "wrong",
+        "A first look: a small checkup of the detector and the images that come with misdetect.",
+        "--out demo",
+    ),
     "detectors": (
         "data",
         "List the detector families with their level and what is installed; look into an ONNX file.",

@@ -6,22 +6,34 @@ headings are read from the fields, so that nothing is said twice.
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
-from misdetect.cli.shell import shell_options, whole_number
+from misdetect.cli.shell import shell_options, tell, whole_number
 from misdetect.nouns.settings import Setting, Settings, settings_of
 from misdetect.studies.contract import Subject
 
 
 def subject(about: Subject, **default: Any) -> inspect.Parameter:
-    """What a verb is about, as an option."""
-    how = Parameter(name=f"--{about.name}", help=about.help)
-    return inspect.Parameter(about.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, how], **default)
+    """What a verb is about: the first words after it, or an option."""
+    how = Parameter(name=f"--{about.name}", help=about.help, converter=_recognised if about.is_data else None)
+    return inspect.Parameter(
+        about.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, how], **default
+    )
+
+
+def _recognised(kind: Any, tokens: Sequence[Token]) -> str:
+    """The data spec that is meant, also by the name of a file alone; how that was taken is said."""
+    from misdetect.data.recognise import recognised  # which reads data, and no help wants that
+
+    spec, how = recognised(tokens[0].value)
+    if how is not None:
+        tell(f"note: {how}")
+    return spec
 
 
 _LAST = ("Results", "Running")
@@ -95,9 +107,11 @@ def signed(
 ) -> Callable[..., int]:
     """``verb`` with a name, a help text, and as options ``parameters``, ``--json`` and ``--quiet``."""
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    placed = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
-    def filled(*args: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
-        return verb(*args, **{**defaults, **given}) or 0
+    def filled(*words: Any, quiet: bool = False, **given: Any) -> int:  # given is only what is on the command line
+        first = dict(zip(placed, words, strict=False))
+        return verb(*words[len(first) :], **{**defaults, **first, **given}) or 0
 
     filled.__name__ = filled.__qualname__ = name
     filled.__doc__, filled.__annotations__ = doc, {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.formats import Format
+from misdetect.data.recognise import recognised
 from misdetect.data.renaming import read_renaming
 from misdetect.kept.mirror import local_path, opened_before, readdressed
 from misdetect.kept.remote import as_url
@@ -21,7 +22,8 @@ _PATHS = {"images", "labels"}
 
 
 def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[str] | None = None) -> Dataset:
-    """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR``; a data set is returned as it is.
+    """The data set that ``spec`` names, e.g. ``coco:FILE,images=DIR`` or only ``FILE`` where that says what it is; a
+    data set is returned as it is.
 
     Pairs of an image (uint8 RGB array) and a ``Truth`` (or a dict of its fields) are data too; their labels are names,
     or indices into ``names``.
@@ -32,7 +34,7 @@ def load_data(spec: str | Dataset | Iterable[tuple[Any, Any]], names: Sequence[s
         from misdetect.data.memory import from_pairs
 
         return from_pairs(spec, names)
-    parsed, known = Spec.parse(spec), registered(DATA)
+    parsed, known = Spec.parse(recognised(spec)[0]), registered(DATA)
     if parsed.scheme not in known:
         raise BadSpec(
             f"{spec!r} is no data spec: {parsed.scheme!r} is none of {', '.join(sorted(known))}."

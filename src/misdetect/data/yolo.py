@@ -1,4 +1,4 @@
-"""``yolo:data.yaml[,split=val]``: YOLO label files, one line per object, boxes or segmentation polygons.
+"""``yolo:data.yaml[,split=val]`` or ``yolo:DIR``: YOLO label files, one line per object, boxes or polygons.
 
 Coordinates are fractions of the image, so an image's header is read when its sample is made, and never at opening. The
 yaml may put images anywhere it names, but no image or label file may leave the folders that it names.
@@ -115,6 +115,11 @@ def _box_of(polygon: Floats) -> Floats:
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], bytes]:
+    """What the yaml says; of a folder with ``classes.txt`` and ``images``, as labelling tools export it, the same."""
+    if path.is_dir():
+        data = read_bytes(path / "classes.txt", what="class names, one per line")
+        names = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+        return {"names": names, "train": "images", "val": "images", "test": "images", "path": os.path.abspath(path)}, data
     data = read_bytes(path, what="a YOLO data.yaml")
     settings = parse_yaml(data, path)
     if not isinstance(settings, dict):

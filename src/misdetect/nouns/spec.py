@@ -43,7 +43,7 @@ class Spec:
         """Split ``text``; an address (``http://…``) keeps its scheme in the target, and the name of a file that can be
         of one scheme only stands for that."""
         text = text.strip()
-        head, *rest = _OPTION.split(text)
+        head, rest = split_options(text)
         if ":" not in head and (known := _SCHEMES.get(Path(head).suffix.lower())):
             text, head = f"{known}:{text}", f"{known}:{head}"
         scheme, colon, target = head.partition(":")
@@ -81,7 +81,7 @@ class Spec:
 
     def instead(self, name: str, value: object) -> str:
         """The text of this spec with option ``name`` set to ``value``, whatever it was before."""
-        head, *rest = _OPTION.split(self.text.strip())
+        head, rest = split_options(self.text.strip())
         kept = [item for item in rest if item.partition("=")[0].replace("-", "_") != name]
         return ",".join([head, *kept, f"{name}={value}"])
 
@@ -101,6 +101,12 @@ class Spec:
             if meant := did_you_mean(name, missed):
                 return f"{self.text!r}: unknown option {name!r}.{meant}"
         return None
+
+
+def split_options(text: str) -> tuple[str, list[str]]:
+    """What stands before the first option, and each option as ``name=value``."""
+    head, *options = _OPTION.split(text)
+    return head, options
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -129,7 +135,7 @@ _FOLDERS = (("saved_model.pb", "savedmodel:{},names=FILE"), ("config.json", "hf:
 
 def _meant_file(text: str) -> str:
     """What the name of a file or folder alone was probably meant for."""
-    name = _OPTION.split(text.strip())[0]
+    name, _ = split_options(text.strip())
     meant = _FILES.get(Path(name).suffix.lower(), ())
     if name and Path(name).is_dir():
         meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)

@@ -229,14 +229,16 @@ class Edits(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a verb is about, beside its settings: its name in Python and as an option, and its help."""
+    """What a verb is about, beside its settings: its name in Python and as an option, its help, and whether it is a
+    data set."""
 
     name: str
     help: str
+    is_data: bool = False
 
 
-DETECTOR = Subject("detector", "Detector spec; `misdetect detectors` lists them.")
-DATA = Subject("data", "Data spec, e.g. coco:instances.json or rooms:val.")
+DETECTOR = Subject("detector", "A model file, or a spec such as zoo:yolox; `misdetect detectors` lists them.")
+DATA = Subject("data", "A data file or folder, or a spec such as coco:instances.json or rooms:val.", is_data=True)
 
 
 class Part(Generic[T]):

@@ -11,7 +11,7 @@ PREDICTIONS = Subject(
     "predictions",
     "COCO results file, predictions:FILE,truth=COCO-FILE to join classes by name, or a run of detect.",
 )
-TRUTH = Subject("truth", "Data spec of the truth, e.g. coco:instances.json.")
+TRUTH = Subject("truth", "Data of the truth: a file, or a spec such as coco:instances.json.", is_data=True)
 
 SCORE = Kind(
     "score",
