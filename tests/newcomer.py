@@ -1,5 +1,5 @@
 """The folder of somebody who trained a YOLO yesterday: ``best.onnx`` as Ultralytics exports it, the same in INT8, and
-``data.yaml`` with photos and labels. Commands in the documentation run in it.
+``data.yaml`` with photos and labels; some of them stand for photos from outside, ``outside.yaml``. Commands in the documentation run in it.
 
 It is made of the photos and of the YOLOX-nano beside the project: the network is given the inputs and the outputs that
 Ultralytics' files have, and what they say about themselves.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
 SIDE = 416
 _CELLS = 3549
 
@@ -55,6 +55,9 @@ def _photos(folder: Path, truth: dict, names: list[str]) -> None:
     (folder / "instances.json").write_text(json.dumps(truth))
     listed = "".join(f"  {i}: {name}\n" for i, name in enumerate(names))
     (folder / "data.yaml").write_text(f"path: .\ntrain: images\nval: images\nnames:\n{listed}")
+    outside = [image["file_name"] for image in truth["images"][::3]]
+    (folder / "outside.txt").write_text("".join(f"./images/{name}\n" for name in outside))
+    (folder / "outside.yaml").write_text(f"path: .\ntrain: outside.txt\nval: outside.txt\nnames:\n{listed}")
 
 
 def _network(path: Path, names: list[str]) -> None:
