@@ -1,5 +1,6 @@
 """The folder of somebody who trained a YOLO yesterday: ``best.onnx`` as Ultralytics exports it, the same in INT8, and
-``data.yaml`` with photos and labels; some of them stand for photos from outside, ``outside.yaml``. Commands in the documentation run in it.
+``data.yaml`` with photos and labels; some of them stand for photos from outside, ``outside.yaml``. Commands in the
+documentation run in it.
 
 It is made of the photos and of the YOLOX-nano beside the project: the network is given the inputs and the outputs that
 Ultralytics' files have, and what they say about themselves.

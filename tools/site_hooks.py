@@ -1,4 +1,4 @@
-"""What the site does beyond MkDocs: links that leave docs/ lead to a copy of the file, and machines get a list of pages.
+"""What the site does beyond MkDocs: links out of docs/ lead to a copy of the file, and programs get a list of pages.
 
 Pages are written to be read in the repository too, where ``../examples/own_module.py`` is a link like any other. Here
 the files that they name are added to the site under ``repository/``; those in Markdown become pages.
