@@ -84,7 +84,7 @@ lock: $(READY)
 # The site, into site/. A dead link or anchor ends it.
 docs: $(DOCS)
 	$(BIN)/python tools/reference.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(DOCS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 DOCS, OUTSIDE = "docs/", "repository/"
+IN_NO_NAV = InclusionLevel.NOT_IN_NAV
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 _nav: list[Navigation] = []
@@ -28,11 +29,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for target in _targets(home, text):
             if target.startswith(DOCS) or files.get_file_from_path(OUTSIDE + target):
                 continue
-            path = ROOT / target
-            file = File.generated(config, OUTSIDE + target, content=path.read_bytes())
-            files.append(file)
-            if path.suffix == ".md":
-                waiting.append((target, path.read_text(encoding="utf-8")))
+            content = _content(ROOT / target)
+            files.append(File.generated(config, OUTSIDE + target, content=content, inclusion=IN_NO_NAV))
+            if target.endswith(".md"):
+                waiting.append((target, content.decode()))
     return files
 
 
@@ -70,12 +70,21 @@ def on_post_build(config: MkDocsConfig) -> None:
         where = [each.title for each in reversed(page.ancestors)]
         lines.append(f"- [{': '.join([*where, str(page.title)])}]({source})")
     (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
-    (site / "AGENTS.md").write_bytes((ROOT / "AGENTS.md").read_bytes())
+    agents = (ROOT / "AGENTS.md").read_text(encoding="utf-8").replace(f"]({DOCS}", "](")
+    (site / "AGENTS.md").write_text(re.sub(r"\]\(([A-Z]+)\.md\)", rf"]({OUTSIDE}\1/)", agents), encoding="utf-8")
 
 
 def _home(source: str) -> str:
     """Where in the repository the file of the site ``source`` is."""
     return source.removeprefix(OUTSIDE) if source.startswith(OUTSIDE) else DOCS + source
+
+
+def _content(path: Path) -> bytes:
+    """Of a file; of a folder without a page of its own, the names of what is in it."""
+    if path.exists():
+        return path.read_bytes()
+    names = sorted(each.name for each in path.parent.iterdir() if not each.name.startswith((".", "__")))
+    return "\n".join([f"# {path.parent.name}", "", *(f"- `{name}`" for name in names), ""]).encode()
 
 
 def _targets(home: str, text: str) -> list[str]:
@@ -85,10 +94,11 @@ def _targets(home: str, text: str) -> list[str]:
 
 
 def _target(home: str, link: str) -> str | None:
-    """The file in the repository that ``link`` on the page ``home`` leads to, if it leads to one."""
+    """The file in the repository that ``link`` on the page ``home`` leads to, if it leads to one; of a folder its page,
+    which may have to be made."""
     if re.match(r"[a-z]+:|/", link):
         return None
     path = posixpath.normpath(posixpath.join(posixpath.dirname(home), link))
     if (ROOT / path).is_dir():
-        path += "/README.md"
+        return f"{path}/README.md"
     return path if (ROOT / path).is_file() else None
