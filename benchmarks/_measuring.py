@@ -70,5 +70,5 @@ def memory_kb(name: str, process: int | str = "self") -> int:
 
     ``getrusage`` would report the parent's peak where that is higher.
     """
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
     return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])

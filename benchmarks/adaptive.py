@@ -2,7 +2,7 @@
 
     python benchmarks/adaptive.py [--replay RUN] [--seeds 5] [--chart FILE.png]
 
-``RUN`` is a finished full scan (``--no-null``); without one, 29 pairs are scanned first, at a step of 40 pixels. For
+``RUN`` is a finished full scan (``--no-control``); without one, 29 pairs are scanned first, at a step of 40 pixels. For
 each precision: the share of positions asked, the error of Table I's twenty rates against the full scan, their stated
 half-widths (points; the largest should not exceed the precision), and the share of rates that lie within them. No
 detector is asked during the replay.
@@ -60,9 +60,9 @@ class Replayed(AdaptiveScan):
 
 
 def full_scan(folder: str, pairs: int) -> Run:
-    """So many pairs at a step of 40 pixels, without the null control."""
+    """So many pairs at a step of 40 pixels, without the control."""
     out = Path(folder) / "full"
-    return md.scan(YOLOX_NANO, PHOTOS, pairs=pairs, step=40, null=False, cache=False, out=out).directory
+    return md.scan(YOLOX_NANO, PHOTOS, pairs=pairs, step=40, control=False, cache=False, out=out).directory
 
 
 def replayed(study: Replayed, identity, folder: str) -> Run:
@@ -86,7 +86,7 @@ def trade_off(full: Run, seeds: int, precisions: list[float]) -> list[dict[str, 
     for precision in precisions:
         errors, widths, shares = [], [], []
         for seed in range(seeds):
-            how = ScanSettings(step=full.settings["step"], seed=seed, null=False, adaptive=True, precision=precision)
+            how = ScanSettings(step=full.settings["step"], seed=seed, control=False, adaptive=True, precision=precision)
             study = Replayed(Opened(data), transplants, names, how)
             study.rows_of, study.opened_pairs, study.clean = rows_of, opened, clean
             with tempfile.TemporaryDirectory() as folder:

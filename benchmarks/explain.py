@@ -8,7 +8,7 @@ and the same written twice more: without turning each coordinate into a Python f
 that were converted before the clock starts (``lists``), about the fastest that plain Python gets.
 
     python benchmarks/explain.py [--images N]
-    python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses, for docs/explain.md
+    python benchmarks/explain.py --confusion [--outside]      planted faults against diagnoses
 """
 
 import json
@@ -75,7 +75,7 @@ def scene(seed: int, count: int) -> tuple[Candidates, np.ndarray, np.ndarray]:
     top = scores.argmax(axis=1)
     above = np.flatnonzero(scores[np.arange(count), top] >= 0.05)
     order = above[np.argsort(-scores[above, top[above]])]
-    cut = fate[near[order]] == "calibration" if objects else np.zeros(len(order), bool)
+    cut = fate[near[order]] == "discarded" if objects else np.zeros(len(order), bool)
     _, first = np.unique(near[order], return_index=True)  # the best of each object is kept
     best = np.isin(np.arange(len(order)), first) & ~cut
     kept, rest = order[best], order[~best]
@@ -109,7 +109,7 @@ def loop(truth: object, labels: object, refined: object, proposals: object, scor
         localised = [k for k, b in enumerate(refined) if overlap(box, b) >= 0.5]
         if localised:
             if any(scores[k][label] >= 0.3 for k in localised):
-                found.append("calibration")
+                found.append("discarded")
             elif any(s >= 0.3 for k in localised for s in scores[k]):
                 found.append("interclass")
             else:

@@ -4,7 +4,7 @@
     python benchmarks/fuzz.py speed [--queries 1000] [--rounds 3]
 
 ``yield``: distinct attributable failures (background, affected object, type) per 1,000 queries of random, guided and
-adaptive insertion on the photos of coco66; questions about clean backgrounds and null controls are queries like any
+adaptive insertion on the photos of coco66; questions about clean backgrounds and controls are queries like any
 other. The mean over seeds, and the ratio to guided insertion with its 90 % interval (seeds drawn again, paired); the
 same of those that do harm. ``--half 0`` and ``--half 1`` are every other photo: what is tuned on one is measured on the
 other. ``--recheck 10`` asks about each attributable failure with ten further patches, beyond the budget: how many fail

@@ -72,7 +72,9 @@ def write_coco(path: Path, seed: int = 0) -> None:
             }
         )
     categories = [{"supercategory": "thing", "id": i, "name": f"class {i}"} for i in range(1, CLASSES + 1)]
-    path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+    path.write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories}), encoding="utf-8"
+    )
 
 
 def measure(name: str, path: Path, repeat: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
     python benchmarks/scan.py [--positions 2000] [--rounds 3]
 
-A position here is one composite to ask about; half of them are null controls. None of the figures has imports or the
+A position here is one composite to ask about; half of them are controls. None of the figures has imports or the
 loading of the model in it, and each is the median of the rounds.
 
 - ``scan_vs_detector``: composites per second of a scan as the command runs it (describing, drawing, detecting,

@@ -199,7 +199,7 @@ def peak_of(run: Callable[[], object]) -> float:
     """
     gc.collect()
     before = memory_kb("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets the high-water mark
     run()
     return round((memory_kb("VmHWM") - before) * 1024 / 1e6, 1)
 

@@ -8,7 +8,7 @@
 Nobody can list the words beforehand, so the reader's names are open: it returns words for labels. The notices are in
 small print and were saved as JPEG, so that they are hard to read, as the paper's sign was. The scan shows that an
 object far from a line makes the reader read it otherwise, and how often a patch of the room in its place does (the
-null control). What was measured: docs/scan.md.
+control). What was measured: docs/scan.md.
 """
 
 import io

@@ -2,7 +2,6 @@
 browser."""
 
 import atexit
-import fcntl
 import gc
 import os
 import shutil
@@ -15,9 +14,21 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as misdetect.
 import pytest
 from hypothesis import settings
 
+from misdetect.__main__ import ENDED
+from misdetect.kept.system import locked
+
+UNIX = hasattr(signal, "SIGHUP")
+collect_ignore = [] if UNIX else ["faults", "engine/test_cluster.py", "cli/test_strangers.py"]
+"""What strikes by means of Unix: signals, forks, links, pipes, and system calls that are watched."""
+
 settings.register_profile("misdetect", deadline=None, max_examples=30, derandomize=True)  # the same on every machine
 settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "misdetect"))
+
+
+def pytest_runtest_setup(item):
+    if not UNIX and item.get_closest_marker("unix"):
+        pytest.skip("needs what only Unix has: signals between processes, forks, links, rights")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,8 +80,7 @@ def made_once(tmp_path_factory):
 
     def folder_of(name, make):
         folder, done = root / name, root / f"{name}.done"
-        with open(root / f"{name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with open(root / f"{name}.lock", "wb") as lock, locked(lock.fileno()):
             if not done.exists():
                 make(folder)
                 done.touch()
@@ -105,13 +115,13 @@ def run(capsys):
 # it starts: the tests of interruptions need both to be heard.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+if UNIX and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def heeded():
     """Who hears each signal that ends a command."""
-    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    return [signal.getsignal(number) for number in ENDED]
 
 
 AT_FIRST = heeded()

@@ -23,7 +23,7 @@ HOW = sorted((DOCS / "how").glob("*.md"))
 FOLLOWED = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((DOCS / "start").glob("*.md")), *HOW]
 """Whose commands are run, as they stand there."""
 PAGES = sorted({*FOLLOWED, *ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")})
-GENERATED = ("papers", "licences.md", "verbs.md")
+GENERATED = ("papers", "licences.md", "verbs.md", "words.md")
 """Pages in docs/ that are written by a program, or folders of them."""
 WRITTEN = [page for page in DOCS.rglob("*.md") if not page.relative_to(DOCS).as_posix().startswith(GENERATED)]
 

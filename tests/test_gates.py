@@ -48,7 +48,7 @@ def judged(text, document=STUDY):
         ("by_class['a]b'][ x ].AP == +2", ("by_class", "a]b", "x", "AP"), "==", 2),
         ('by_class["it\'s"] != 3', ("by_class", "it's"), "!=", 3),
         ("AP falls by 0.01", ("AP",), "falls", 0.01),
-        ("calibration rises", ("calibration",), "rises", 0),
+        ("discarded rises", ("discarded",), "rises", 0),
         ("no-occlusion[.5] falls", ("no-occlusion", ".5"), "falls", 0),
         ("Fußgänger.AP > 0", ("Fußgänger", "AP"), ">", 0),
         ("any", ("findings",), ">", 0),
@@ -241,7 +241,7 @@ def change(low, high):
 
 
 def pair(first, second, low, high):
-    tree = {"AP": change(low, high), "mechanisms": {"calibration": {"rate": change(-high, -low), "share": None}}}
+    tree = {"AP": change(low, high), "mechanisms": {"discarded": {"rate": change(-high, -low), "share": None}}}
     return {"first": first, "second": second, "same_images": True, "objects": 7, **tree}
 
 
@@ -256,16 +256,16 @@ def pair(first, second, low, high):
         (0.02, 0.04, "AP falls", False),
         (0.02, 0.04, "AP rises", True),
         (0.02, 0.04, "AP rises by 0.03", False),
-        (-0.05, -0.01, "calibration rises", True),
-        (-0.05, -0.01, "calibration falls", False),
-        (-0.05, -0.01, "mechanisms.calibration.rate rises by .02", False),
+        (-0.05, -0.01, "discarded rises", True),
+        (-0.05, -0.01, "discarded falls", False),
+        (-0.05, -0.01, "mechanisms.discarded.rate rises by .02", False),
     ],
 )
 def test_a_change_fails_only_where_the_interval_is_sure(low, high, text, failed):
     document = compared(differences=[pair("old", "new", low, high)])
     found = Gate.parse(text).judge(document)
     assert found.failed is failed
-    assert found.value == pytest.approx((low + high) / 2 * (-1 if "calibration" in text else 1))
+    assert found.value == pytest.approx((low + high) / 2 * (-1 if "discarded" in text else 1))
     assert ("failed" in found.says) == failed
     assert check(document, text) == [found]
 
@@ -293,7 +293,7 @@ def test_every_run_is_held_against_the_first_and_the_surest_is_told():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("AR falls", "AR has no paired interval; there is AP, mechanisms.calibration."),
+        ("AR falls", "AR has no paired interval; there is AP, mechanisms.discarded."),
         ("objects falls", "objects has no paired interval"),
         ("share rises", "was not measured"),
     ],

@@ -78,7 +78,7 @@ def test_every_command_is_one_that_misdetect_takes(size):
 
 
 def test_a_command_with_an_option_that_does_not_exist_is_told_from_one_that_does():
-    words = shlex.split("scan --detector a --data b --pears 3")
+    words = shlex.split("scan --detector zoo:ssd --data rooms:val --pears 3")
     with pytest.raises(CycloptsError, match="pears"):
         app.parse_args(words, exit_on_error=False, print_error=False)
 

@@ -126,7 +126,7 @@ def test_help_lists_the_study_under_its_question_and_its_options(told):
 
 def test_data_and_detectors_are_listed_and_read(told):
     assert document(told, "data")["objects"] == 10
-    assert "bright spots, by OpenCV; Detector; installed" in told["detectors"][1]
+    assert "bright spots, by OpenCV; boxes only; installed" in told["detectors"][1]
 
 
 def test_what_is_lost_is_what_was_planted(told):
@@ -260,6 +260,7 @@ def test_workers_make_the_same_rows(told, python, folder):
     assert json.loads(out)["by_light"] == document(told, "run")["by_light"]
 
 
+@pytest.mark.unix
 @pytest.mark.heavy
 def test_a_killed_run_goes_on_to_the_same_rows(python, tmp_path):
     study = ["brightness", "--detector", "brightest:200,name=lamp", "--data", "rooms:val,count=300", "--no-cache"]

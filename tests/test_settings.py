@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from misdetect.cli.options import options, values
+from misdetect.cli.options import options
 from misdetect.nouns.settings import RUNNING, VIEW, Count, Heading, Range, Settings, Share, settings_of
 from misdetect.said.errors import BadSpec
 from misdetect.studies.kinds import kind_of, names
@@ -82,8 +82,22 @@ def test_options_say_what_settings_say():
     found = {option.name: option for option in options(Toy)}
     assert list(found) == [s.name for s in settings_of(Toy)]
     assert found["taus"].default == "0.3,0.5"
-    assert values(Toy, {"taus": "0.1, 1", "score": 0.3}) == {"taus": (0.1, 1), "score": 0.3}
-    assert values(Toy, {"taus": "9" * 5_000}) == {"taus": (float("inf"),)}  # more digits than Python reads
+
+
+@pytest.mark.parametrize("given", ["0.1, 1", [0.1, 1], (0.1, 1)])
+def test_several_values_are_a_list_a_tuple_or_a_word_with_commas(given):
+    assert Toy(taus=given).taus == (0.1, 1)
+    assert Derived.of({"taus": given}).taus == (0.1, 1)
+
+
+def test_a_number_of_more_digits_than_python_reads_is_infinite():
+    assert Toy(taus="9" * 5_000).taus == (float("inf"),)
+
+
+@pytest.mark.parametrize("given", ["a", "0.1,a", ["a"], [[0.1]], 0.1])
+def test_what_is_no_list_of_numbers_is_refused(given):
+    with pytest.raises(BadSpec, match="taus should be numbers"):
+        Toy(taus=given)
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name != "training"])  # a recipe has no options

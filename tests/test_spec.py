@@ -1,10 +1,14 @@
 """A spec is read back as it was put together, and what cannot be meant is refused."""
 
+import json
+import os
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from misdetect import load_data, load_detector
 from misdetect.nouns.spec import Spec
@@ -34,6 +38,11 @@ def test_what_is_put_together_is_taken_apart(scheme, target, options):
         ("https://h/p?a=1%2Cb=2", "https", "https://h/p?a=1%2Cb=2", {}),
         ("onnx:a,b.onnx,names=cat,dog,decoder=yolox", "onnx", "a,b.onnx", {"names": "cat,dog", "decoder": "yolox"}),
         ("COCO:C:\\data\\x.json", "coco", "C:\\data\\x.json", {}),
+        ("onnx:C:\\models\\my net.onnx", "onnx", "C:\\models\\my net.onnx", {}),
+        ("C:\\models\\my net.onnx,decoder=yolox", "onnx", "C:\\models\\my net.onnx", {"decoder": "yolox"}),
+        ("c:/models/net.tflite", "tflite", "c:/models/net.tflite", {}),
+        ("\\\\server\\share\\net.onnx", "onnx", "\\\\server\\share\\net.onnx", {}),
+        ("coco:C:\\data\\a.json,images=D:\\photos", "coco", "C:\\data\\a.json", {"images": "D:\\photos"}),
         ("python:my.module:make,key=a=b", "python", "my.module:make", {"key": "a=b"}),
         (" zoo:ssd,max-size=3 ", "zoo", "ssd", {"max_size": "3"}),
         ("folder:photos, old=new", "folder", "photos, old=new", {}),
@@ -44,10 +53,33 @@ def test_commas_colons_and_addresses(text, scheme, target, options):
     assert (spec.scheme, spec.target, spec.options) == (scheme, target, options)
 
 
-@pytest.mark.parametrize("text", ["", "plain", ":x", "   ", ",a=b"])
+@pytest.mark.parametrize("text", ["", "plain", ":x", "   ", ",a=b", "C:\\data\\a.json", "d:/photos"])
 def test_what_has_no_scheme_is_refused(text):
     with pytest.raises(BadSpec, match="Expected a spec such as"):
         Spec.parse(text)
+
+
+def test_a_file_of_windows_alone_is_told_by_its_ending():
+    with pytest.raises(BadSpec, match=r"Did you mean 'coco:C:\\data\\my file.json'\?"):
+        Spec.parse("C:\\data\\my file.json")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there this would be a path, not a name")
+def test_data_is_read_by_the_names_of_windows(tmp_path, monkeypatch):
+    """Backslashes, colons and blanks are part of a name here, so such a spec can be opened as it is."""
+    monkeypatch.chdir(tmp_path)
+    images = [{"id": 1, "file_name": "1.png", "width": 4, "height": 4}]
+    document = json.dumps({"images": images, "categories": [{"id": 1, "name": "cat"}]})
+    Path("C:\\my data\\a.json").write_text(document, encoding="utf-8")
+    Path("D:\\my photos").mkdir()
+    Image.new("RGB", (4, 4)).save("D:\\my photos/1.png")
+    data = load_data("coco:C:\\my data\\a.json,images=D:\\my photos")
+    assert data[0].image.shape == (4, 4, 3)
+
+
+def test_code_in_a_file_of_windows_needs_a_name():
+    with pytest.raises(BadSpec, match="expected python:"):
+        load_detector("python:C:\\code\\mine.py")
 
 
 def test_an_option_twice_is_refused_also_in_another_spelling():

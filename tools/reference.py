@@ -1,5 +1,5 @@
-"""Write the lists of options in the pages of docs/ that have one, out of the settings of the studies themselves, and
-the page of all verbs.
+"""Write what the code says itself into docs/: the lists of options in the pages that have one, out of the settings of
+the studies, verbs.md, out of the command line, and words.md, out of the glossary.
 
 A page ``docs/NAME.md`` of a study or a suite has its list between ``<!-- options -->`` and ``<!-- /options -->``.
 ``python tools/reference.py`` writes them; a test holds that they are what the settings say.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from misdetect.cli import VERBS
 from misdetect.nouns.settings import Setting, Settings, settings_of
+from misdetect.said.glossary import COLUMNS, KEYS, SETTINGS, SINCE, VALUES, WORDS
 from misdetect.studies.contract import GROUPS
 from misdetect.studies.kinds import kinds
 from misdetect.suites.checkup.settings import CheckupSettings
@@ -79,6 +80,28 @@ def written() -> Iterator[tuple[Path, str]]:
     yield DOCS / "verbs.md", verbs()
     for path, settings in pages().items():
         yield path, _BLOCK.sub(lambda found, own=settings: found[1] + listed(own) + found[2], path.read_text("utf-8"))
+    yield DOCS / "words.md", words()
+
+
+def words() -> str:
+    """The page of the glossary."""
+    lines = ["# Words", "What the words of misdetect mean. Pages and the app explain them where they stand.", ""]
+    lines += ["| word | what it means |", "|---|---|"]
+    lines += [f"| {word} | {_cell(gloss)} |" for word, gloss in WORDS.items()]
+    lines += ["", f"## Words that have changed in {SINCE}", ""]
+    lines += ["A run directory of an earlier version is read in the words of today.", ""]
+    lines += ["| where | it was | it is |", "|---|---|---|"]
+    lines += [f"| {where} | `{old}` | `{new}` |" for where, old, new in _renamed()]
+    return "\n".join(lines) + "\n"
+
+
+def _renamed() -> Iterator[tuple[str, str, str]]:
+    yield from (("option", f"--{old}", f"--{new}") for old, new in SETTINGS.items())
+    yield from (("keyword in Python", old, new) for old, new in SETTINGS.items())
+    yield from (("key of a document", old, new) for old, new in KEYS.items())
+    yield from (("column of rows", old, new) for old, new in COLUMNS.items())
+    for column, renamed in VALUES.items():
+        yield from ((f"value of {column}", old, new) for old, new in renamed.items())
 
 
 if __name__ == "__main__":

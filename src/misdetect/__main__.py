@@ -10,8 +10,9 @@ if TYPE_CHECKING:  # what is imported before main() delays it, and a signal befo
     from types import FrameType
     from typing import NoReturn
 
-ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
-"""Exit codes by signal; the same command goes on where it was ended."""
+_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 143, "SIGBREAK": 143}
+ENDED = {signal.Signals[name]: code for name, code in _CODES.items() if hasattr(signal, name)}
+"""Exit codes by signal, of those that this system has; the same command goes on where it was ended."""
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ phone, two tabs, a server that goes away and comes back, a run that grows. Witho
 import json
 import re
 import shutil
-import signal
 from urllib.parse import quote, unquote
 
 import pytest
@@ -313,7 +312,7 @@ def test_a_server_that_is_killed_is_told_and_one_that_is_back_is_used(open_page,
     port = free_port()
     process, said = start(runs / "explain", "--port", port)
     page = open_page(said["address"].rstrip("/"))
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait(20)
     page.tab.wait_for_selector("md-state .problem:has-text('does not answer')")
     page.tab.locator('md-gallery select[data-column="label"]').select_option(index=1)

@@ -159,7 +159,7 @@ def test_detections_change_while_an_object_is_dragged(tab, shy, web):
     for state in ("kept", "lost", "new", "own"):
         assert tab.count(state) == sum(box[6] == state for box in answer["boxes"])
     assert tab.page.locator(".changes li").count() == len(answer["changes"]) > 0
-    assert tab.page.locator(".null .object .thing").get_attribute("href").startswith("/playground/picture/control?")
+    assert tab.page.locator(".textured .object .thing").get_attribute("href").startswith("/playground/picture/control?")
     assert tab.complaints == []
 
 
@@ -282,7 +282,7 @@ def test_it_can_be_made_as_small_as_a_phone(tab, shy):
     tab.settle()
     assert abs(tab.edit["x"] - spot["x"]) <= 1
     assert tab.count("lost") == sum(box[6] == "lost" for box in tab.expected(shy)["boxes"]) > 0
-    stage, control = (tab.page.locator(f"{where} svg.stage").bounding_box() for where in (".work", ".null"))
+    stage, control = (tab.page.locator(f"{where} svg.stage").bounding_box() for where in (".work", ".textured"))
     assert control["y"] > stage["y"] + stage["height"], "one below the other"
 
 

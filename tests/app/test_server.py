@@ -219,6 +219,7 @@ def test_a_damaged_line_costs_only_itself(runs, tmp_path):
     assert read_notes(run) == {failure_key(first): Note(("one",)), failure_key(second): Note((), "two")}
 
 
+@pytest.mark.unix
 def test_a_link_where_the_notes_should_be_is_not_followed(runs, tmp_path):
     shutil.copytree(runs / "explain", tmp_path / "run")
     (tmp_path / "precious").write_text("mine")

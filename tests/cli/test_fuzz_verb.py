@@ -59,7 +59,7 @@ def test_people_see_the_same_numbers_what_harms_first(guided):
     assert f"{found['attributable']} ({found['attributable_per_1000']:.1f} per 1,000 queries" in shown
     assert ", ".join(f"{count} {name}" for name, count in found["harm"].items() if count) in shown
     assert f"{found['raw_failures']} ({100 * found['raw_failure_rate']:.1f} %)" in shown
-    assert f"{found['null_failures']} of {found['null_asked']}" in shown
+    assert f"{found['control_failures']} of {found['control_asked']}" in shown
     assert f"{100 * found['coverage']['objects']:.0f} % of {found['coverage']['detected_objects']}" in shown
     assert found["distinct"][0]["case"] in shown
     assert f"The paper's tables: {out / 'tables.md'}" in shown
@@ -185,7 +185,7 @@ def test_a_planted_fault_is_found_from_the_command_line(tmp_path):
     some = ["fuzz", "--data", ROOMS, "--queries", 60, "--no-cache", "--pictures", 2, "--json"]
     found = document(*some, "--detector", box, "--out", tmp_path / "run")
     assert found["attributable"] == found["attributable_by_type"]["missed"] > 10
-    assert found["null_failures"] == 0
+    assert found["control_failures"] == 0
     assert found["harm"]["harmful"] == found["attributable"]
     assert len([path for path in found["pictures"] if path.endswith(".png")]) == 2
     sound = document(*some, "--detector", f"glassbox:none,data={ROOMS}", "--out", tmp_path / "sound")

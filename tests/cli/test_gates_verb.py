@@ -124,7 +124,7 @@ def test_on_a_checkup_keys_begin_with_the_study(run, tmp_path):
 def test_on_compare_only_what_is_certain_fails(run, tmp_path):
     """The second run misses all that the first finds in every third image, by one mechanism."""
     old = fates(60, 0)
-    new = [[why or "calibration" for why in image] if i % 3 == 0 else image for i, image in enumerate(old)]
+    new = [[why or "discarded" for why in image] if i % 3 == 0 else image for i, image in enumerate(old)]
     for name, images in (("old", old), ("new", new)):
         write(tmp_path / name, images, detector=f"zoo:{name}")
     compared = md.compare(tmp_path / "old", tmp_path / "new")
@@ -136,8 +136,8 @@ def test_on_compare_only_what_is_certain_fails(run, tmp_path):
         (f"miss_rate rises by {low - 1e-6:.9f}", True),
         (f"miss_rate rises by {low + 1e-6:.9f}", False),
         ("miss_rate falls", False),
-        ("calibration rises", True),
-        ("calibration falls", False),
+        ("discarded rises", True),
+        ("discarded falls", False),
         ("regressor rises", False),
     ):
         (verdict,) = compared.check(gate)
@@ -146,11 +146,11 @@ def test_on_compare_only_what_is_certain_fails(run, tmp_path):
     assert run("compare", *reversed(both), "--fail-if", "miss_rate rises")[0] == 0
     assert run("compare", *both, "--fail-if", "AP falls")[0] == 2
     out = tmp_path / "out"
-    code, said, err = run("compare", *both, "--fail-if", "calibration rises", "--out", out, "--json")
+    code, said, err = run("compare", *both, "--fail-if", "discarded rises", "--out", out, "--json")
     assert code == 1
-    assert "mechanisms.calibration of new changes by +" in err
+    assert "mechanisms.discarded of new changes by +" in err
     assert json.loads((out / "compare.json").read_text()) == json.loads(said)
-    assert json.loads(said)["gates"][0]["interval"] == found["mechanisms"]["calibration"]["rate"]["interval"]
+    assert json.loads(said)["gates"][0]["interval"] == found["mechanisms"]["discarded"]["rate"]["interval"]
 
 
 @pytest.mark.heavy

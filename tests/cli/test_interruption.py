@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from misdetect.__main__ import ENDED
 from misdetect.cli import interruption
 from misdetect.cli.interruption import Interrupted, Signals
 
@@ -24,7 +25,7 @@ def clock(monkeypatch):
     return now
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+@pytest.mark.parametrize(("number", "code"), ENDED.items())
 def test_the_first_interrupts_the_second_is_ignored_a_late_one_ends(clock, number, code):
     signals = Signals()
     with pytest.raises(Interrupted) as ended:

@@ -94,7 +94,7 @@ def wait_until_it_listens(pid: int) -> None:
     status = Path(f"/proc/{pid}/status")
     deadline = time.monotonic() + 30
     while status.exists() and time.monotonic() < deadline:
-        heard = re.search(r"^SigCgt:\s*(\w+)$", status.read_text(), re.M)
+        heard = re.search(r"^SigCgt:\s*(\w+)$", status.read_text(encoding="utf-8"), re.M)
         if heard is None or int(heard[1], 16) >> (signal.SIGTERM - 1) & 1:
             return
         time.sleep(0.01)

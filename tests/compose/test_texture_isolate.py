@@ -1,4 +1,4 @@
-"""The null control's texture and the views of Fig. 3, against what they are meant to leave and to change."""
+"""The control's texture and the views of Fig. 3, against what they are meant to leave and to change."""
 
 import numpy as np
 import pytest

@@ -76,6 +76,7 @@ def test_counts_of_real_data_are_conserved() -> None:
     assert found["warnings"] == []
 
 
+@pytest.mark.unix
 def test_the_command_prints_what_inspect_found(faulty: str, run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert json.loads(run("data", faulty, "--json", "--masks")[1]) == inspect(load_data(faulty), masks=True)

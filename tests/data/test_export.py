@@ -14,7 +14,7 @@ from pycocotools.coco import COCO
 
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset, Sample
-from misdetect.data.export import export_coco
+from misdetect.data.export import export_coco, whole_folder
 from misdetect.data.faults import ExportRefused
 from misdetect.data.images import ImageMissing
 from misdetect.data.procedural.bikes.parts import PARTS
@@ -128,6 +128,28 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ExportRefused, match="not empty"):
         export_coco(dataset, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_every_system_can_have_the_names_of_an_export(tmp_path: Path) -> None:
+    names = ["nul.png", 'what? "it" is|.png', "a/CON./b.png", "x\\y.png", "one.png", "ONE.png", "plain é.png"]
+    samples = [Sample(name, Drawn(i), Truth.empty(), WIDTH, HEIGHT, i, name) for i, name in enumerate(names)]
+    export_coco(Dataset("made:", PARTS, len(names), samples.__getitem__, fingerprint="made"), tmp_path / "out")
+    images = tmp_path / "out" / "images"
+    written = [path.relative_to(images).as_posix() for path in images.rglob("*.png")]
+    wanted = {"_nul.png", "what_ _it_ is_.png", "a/CON_/b.png", "x_y.png", "one.png", "ONE-6.png", "plain é.png"}
+    assert set(written) == wanted
+    after = load_data(f"coco:{tmp_path / 'out' / 'instances.json'}")
+    for sample, drawn in zip(after, samples, strict=True):
+        np.testing.assert_array_equal(sample.image, drawn.source.read())
+
+
+def test_two_exports_into_one_folder_are_not_mixed(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "out") as partial:
+        (partial / "mine").touch()
+        with pytest.raises(ExportRefused, match="by another process"), whole_folder(tmp_path / "out"):
+            pass
+        assert [path.name for path in partial.iterdir()] == ["mine"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "mine"]
 
 
 def test_a_failing_export_leaves_nothing_behind(tmp_path: Path) -> None:

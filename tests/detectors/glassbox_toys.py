@@ -96,7 +96,7 @@ def algorithm_1(box, label, candidates) -> str:
     localised = [k for k in range(len(candidates)) if overlap(box, candidates.refined[k]) >= 0.5]
     if localised:
         if any(candidates.scores[k, label] >= 0.3 for k in localised):
-            return "calibration"
+            return "discarded"
         if any(candidates.scores[k].max() >= 0.3 for k in localised):
             return "interclass"
         return "background"

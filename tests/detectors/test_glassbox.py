@@ -25,9 +25,9 @@ MECHANISM = {
     "shift": "regressor",
     "other-class": "interclass",
     "sink": "background",
-    "misrank": "calibration",
-    "top-k": "calibration",
-    "cap": "calibration",
+    "misrank": "discarded",
+    "top-k": "discarded",
+    "cap": "discarded",
 }
 REASON = {"misrank": Reason.SUPPRESSED, "top-k": Reason.TOP_K, "cap": Reason.CAP}
 FAULTS = [NoProposal(), Shift(), Shift(shift=0.9), OtherClass(), Sink(), Misrank(), TopK(k=3), Cap(cap=2)]

@@ -184,6 +184,7 @@ def save_outside(path, location):
     return table
 
 
+@pytest.mark.unix
 @pytest.mark.parametrize("how", ["above", "absolute", "link"])
 def test_tensors_outside_of_the_folder_are_not_read(tmp_path, how):
     folder = tmp_path / "model"

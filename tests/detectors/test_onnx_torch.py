@@ -346,7 +346,7 @@ def test_a_file_that_cannot_be_opened_is_explained_from_outside_and_says_why(tmp
     }
     assert said[reason] in document["notes"][1]
     assert rows == explained(f"{spec},level=detector", annotated(4))[1]
-    with pytest.raises(LevelTooLow, match=r"attack needs a Differentiable.*--surrogate"):
+    with pytest.raises(LevelTooLow, match=r"attack needs a detector that gives gradients.*--surrogate"):
         md.attack(spec, annotated(4), out=tmp_path / "attack")
 
 

@@ -11,6 +11,9 @@ from toys import DATA, SumDetector, picture
 
 from misdetect.engine.requests import Case, Detect
 
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""What ends a process at once; on Windows any signal does."""
+
 
 class Marked(SumDetector):
     """A detector of which only the first in a folder misbehaves."""
@@ -31,7 +34,7 @@ class Marked(SumDetector):
 class DiesOnce(Marked):
     def detect(self, images):
         if len(self.batches) == 3 and self.first():
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
         return super().detect(images)
 
 
@@ -54,13 +57,13 @@ class DiesOf(Marked):
 
     def detect(self, images):
         if any((image == picture(5).pixels).all() for image in images):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
         return super().detect(images)
 
 
 class DiesAlways(Marked):
     def detect(self, images):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), KILL)
 
 
 class Exits(Marked):

@@ -354,6 +354,6 @@ def _of_the_rest() -> Iterator[Damage]:
 
 
 def _without(path: Path, key: str) -> None:
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     del found[key]
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(found), encoding="utf-8")

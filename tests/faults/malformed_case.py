@@ -130,7 +130,7 @@ def in_a_child(arguments: list[str], folder: Path) -> int:
     """Exit code of the command in a fork of this process, which has imported everything already."""
     from misdetect.cli import main
 
-    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
+    limit = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize() + MEMORY
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()

@@ -93,7 +93,7 @@ def _named(name: str) -> dict[str, Any]:
 def _knowing(folder: Path, name: str) -> str:
     """A detector with the class ``name``."""
     (folder / "names.json").write_text(json.dumps([name, "cat"]))
-    text = "import json, pathlib\n" + Path(mine(folder).split(":")[1]).read_text()
+    text = "import json, pathlib\n" + Path(mine(folder).split(":")[1]).read_text(encoding="utf-8")
     text = text.replace('["dog", "cat"]', 'json.loads((pathlib.Path(__file__).parent / "names.json").read_text())')
     (folder / "mine.py").write_text(text)
     return f"python:{folder / 'mine.py'}:Mine"

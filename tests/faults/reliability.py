@@ -1,8 +1,8 @@
 """``python tests/faults/reliability.py``: kill, interrupt and mislead misdetect, and print the counts.
 
-docs/reliability.md holds what it printed. ``--most N`` strikes each command N times instead of before every operation,
-``--step N`` before every Nth; ``--only`` names parts, ``--verbs`` the commands that are killed or sent signals. The
-exit code is 1 if anything was wrong.
+docs/reliability.md sums up what it printed. ``--most N`` strikes each command N times instead of before every
+operation, ``--step N`` before every Nth; ``--only`` names parts, ``--verbs`` the commands that are killed or sent
+signals. The exit code is 1 if anything was wrong.
 """
 
 import argparse

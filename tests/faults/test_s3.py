@@ -56,7 +56,7 @@ def expected(s3, tmp_path_factory):
     made = s3.run("local", *LINE, "--out", out, SLOW_LOG=log, SLOW_SECONDS="0")
     assert made.returncode == 0, made.stderr
     line = ("ledger", out, "--json", "--sql", "SELECT * EXCLUDE (run, replay) FROM ledger ORDER BY ALL")
-    return json.loads(s3.run("local", *line).stdout)["rows"], len(Path(log).read_text().splitlines())
+    return json.loads(s3.run("local", *line).stdout)["rows"], len(Path(log).read_text(encoding="utf-8").splitlines())
 
 
 def until(condition, process=None):

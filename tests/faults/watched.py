@@ -74,7 +74,7 @@ def can_watch() -> bool:
     """Whether this machine can do it: Linux 5.5 or later, which lets a process be told of another's system calls."""
     try:
         release = tuple(int(part) for part in platform.release().split(".")[:2])
-        asked = Path("/proc/sys/kernel/seccomp/actions_avail").read_text().split()
+        asked = Path("/proc/sys/kernel/seccomp/actions_avail").read_text(encoding="utf-8").split()
         return platform.machine() in _MACHINES and release >= (5, 5) and "user_notif" in asked
     except (OSError, ValueError):
         return False
@@ -146,9 +146,9 @@ def _be_watched(body: Callable[[], None], parent: socket.socket, said: list[Path
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(file, number)
             os.close(file)
-        sys.stdin = open(os.devnull)  # noqa: SIM115 - the child's own until it ends
-        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - the child's own until it ends
+        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         listener = _announce()
@@ -260,7 +260,7 @@ def _text(task: int, address: int) -> str:
 
 def _process_of(task: int) -> int:
     """The process of a thread."""
-    with open(f"/proc/{task}/status") as file:
+    with open(f"/proc/{task}/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Tgid:"))
 
 

@@ -31,13 +31,13 @@ def algorithm_1(box, label, candidates, loc=0.5, cls=0.3, cells=False) -> str:
     if localised:
         for k in localised:
             if candidates.scores[k, label] >= cls:  # line 4
-                return "calibration"
+                return "discarded"
         for k in localised:
             for c in range(candidates.scores.shape[1]):
                 if candidates.scores[k, c] >= cls:  # line 6
                     return "interclass"
         return "background"
-    for proposal in candidates.proposals:  # lines 11-12; for a grid's cells: docs/definitions.md
+    for proposal in candidates.proposals:  # lines 11-12; for a grid's cells: docs/definitions/explain.md
         if centre_inside(box, proposal) if cells else overlap(box, proposal) >= loc:
             return "regressor"
     return "proposal"

@@ -126,15 +126,15 @@ GOOD, POOR, FAR = [10, 10, 30, 30], [10, 10, 18, 30], [60, 60, 80, 80]
         (inside([GOOD], [GOOD], [[0.1, 0.2]]), "background", "wrong-class"),
         (
             inside([GOOD] * 2, [POOR, GOOD], [[0.8, 0], [0.6, 0]], [(0, 0)], [(1, 0, Reason.SUPPRESSED, 0)]),
-            "calibration",
+            "discarded",
             "suppressed",
         ),
-        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.TOP_K, -1)]), "calibration", "top-k"),
-        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.CAP, -1)]), "calibration", "cap"),
-        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.TOO_SMALL, -1)]), "calibration", "too-small"),
-        (inside([GOOD], [GOOD], [[0.4, 0]]), "calibration", "score"),
-        (inside([GOOD], [GOOD], [[0.4, 0.5]], kept=[(0, 1)]), "calibration", "score"),
-        (inside([GOOD] * 2, [GOOD, FAR], [[0.4, 0.5], [0.35, 0]], [(0, 1), (1, 0)]), "calibration", "outvoted"),
+        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.TOP_K, -1)]), "discarded", "top-k"),
+        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.CAP, -1)]), "discarded", "cap"),
+        (inside([GOOD], [GOOD], [[0.6, 0]], dropped=[(0, 0, Reason.TOO_SMALL, -1)]), "discarded", "too-small"),
+        (inside([GOOD], [GOOD], [[0.4, 0]]), "discarded", "score"),
+        (inside([GOOD], [GOOD], [[0.4, 0.5]], kept=[(0, 1)]), "discarded", "score"),
+        (inside([GOOD] * 2, [GOOD, FAR], [[0.4, 0.5], [0.35, 0]], [(0, 1), (1, 0)]), "discarded", "outvoted"),
     ],
 )
 def test_each_reason_by_hand(seen, mechanism, reason):

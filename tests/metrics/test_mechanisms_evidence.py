@@ -39,12 +39,12 @@ def test_evidence_bears_out_the_verdict(family):
         fit = overlap(box(row), box(row, "refined_"))
         assert row["refined_iou"] == pytest.approx(fit, abs=1e-5)
         assert row["best_refined_iou"] >= fit - 1e-5
-        localised = row["mechanism"] in ("calibration", "interclass", "background")
+        localised = row["mechanism"] in ("discarded", "interclass", "background")
         assert localised == (row["localised"] > 0) == (row["best_refined_iou"] >= 0.5)
         assert not localised or fit >= 0.5
         top = dict(zip(row["top_labels"], row["top_scores"], strict=True))
         assert max(top.values()) == pytest.approx(float(inside.scores[k].max()))
-        if row["mechanism"] == "calibration":
+        if row["mechanism"] == "discarded":
             assert row["own_score"] >= cls
         if row["mechanism"] == "interclass":
             assert row["rival_score"] >= cls > row["own_score"]

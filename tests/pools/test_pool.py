@@ -446,6 +446,7 @@ def test_a_broken_pool_is_one_sentence(stored, kind):
     assert str(folder) in str(raised.value)
 
 
+@pytest.mark.unix
 def test_a_link_out_of_the_folder_is_not_followed(stored, tmp_path):
     _, folder = stored
     outside = tmp_path / "outside.png"

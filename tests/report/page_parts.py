@@ -10,7 +10,7 @@ class Page:
     """The HTML of a page and what is embedded in it: ``meta``, ``rows`` (a dict each) and ``pictures``."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.html = path, path.read_text()
+        self.path, self.html = path, path.read_text(encoding="utf-8")
         data = self.block("report-data")
         self.meta, self.pictures = data["meta"], self.block("report-pictures")
         columns = {name: _values(column) for name, column in data["rows"].items()}

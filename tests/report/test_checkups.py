@@ -67,7 +67,7 @@ def command(path, words):
     ("edit", "says"),
     [
         (lambda kept: [], "was not written by this version"),
-        (lambda kept: kept | {"format": 2}, "was not written by this version"),
+        (lambda kept: kept | {"format": 3}, "was not written by this version"),
         (lambda kept: kept | {"skipped": [1]}, "is damaged"),
         (lambda kept: {key: value for key, value in kept.items() if key != "check"}, "is damaged"),
     ],
@@ -75,7 +75,7 @@ def command(path, words):
 def test_what_was_changed_since_is_refused(tmp_path, edit, says):
     write_checkup(tmp_path, FOUND)
     kept = json.loads((tmp_path / CHECKUP).read_text())
-    assert kept["format"] == 1
+    assert kept["format"] == 2
     (tmp_path / CHECKUP).write_text(json.dumps(edit(kept)))
     with pytest.raises(BadData, match=says):
         read_checkup(tmp_path)

@@ -108,7 +108,7 @@ def test_an_object_that_cannot_be_found_again_is_enlarged(room, told):
     np.testing.assert_allclose(seen, enlarged, atol=1)
 
 
-def test_a_null_control_has_the_pixels_of_the_larger_scene(room, scene):
+def test_a_control_has_the_pixels_of_the_larger_scene(room, scene):
     data = md.load_data(ROOMS)
     shape = cut(room, int(np.argmin(room.truth.areas)), data.names, data=ROOMS)
     edited = larger(Paste(room, texture(room, shape, (2, 3)), (40, 60)), TIMES)

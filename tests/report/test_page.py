@@ -1,5 +1,6 @@
 """The numbers of a report are those of the ledger: recomputed from it here, by SQL or by naive code."""
 
+import html
 import json
 import re
 
@@ -10,7 +11,8 @@ import pytest
 import misdetect as md
 from misdetect.drawing.inline import json_block, policy, script, style
 from misdetect.report.album import LONGEST, Album
-from misdetect.report.page import top_findings
+from misdetect.report.page import top_findings, words_block
+from misdetect.said.glossary import WORDS
 
 CLEAN, EDITED = ("score", "explain", "confusion"), ("scan", "fuzz", "attack")
 
@@ -120,7 +122,7 @@ def test_behind_a_point_of_a_curve_are_its_errors(page):
 def test_squares_of_a_map_are_the_scans_positions(checked, page):
     (heat,) = page.charts("heat")
     rows = checked.runs["scan"].query("SELECT pair, condition, x, y, score, background FROM rows").to_pylist()
-    known = {f"scan/{r['pair']}/{r['x']},{r['y']}{'/null' if r['condition'] == 'null' else ''}": r for r in rows}
+    known = {f"scan/{r['pair']}/{r['x']},{r['y']}{'/control' if r['condition'] == 'control' else ''}": r for r in rows}
     seen = set()
     for each in heat["maps"]:
         for layer in each["layers"]:
@@ -294,3 +296,10 @@ def test_a_run_of_data_that_is_gone_is_shown_without_photos(tmp_path):
     text = md.open(kept.path).report(tmp_path / "page.html").read_text()
     assert "Photos are lacking" in text
     assert "data:image" not in text
+
+
+def test_a_page_explains_the_words_that_it_uses(page):
+    told = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page.html.partition('<details class="words">')[2]))
+    for word in ("discarded", "control", "harm"):
+        assert html.unescape(told[word]) == WORDS[word]
+    assert words_block("nothing of ours") == ""

@@ -77,13 +77,13 @@ def test_scans_are_told_by_what_was_transplanted_and_attacks_by_name_without_the
     rows, _ = page_of(
         [
             row("scan", "missed", "12/5", condition="object", evidence='{"x": 8, "y": 16}'),
-            row("scan", "missed", "1/6", condition="null", control=True, evidence='{"x": 0, "y": 4}'),
+            row("scan", "missed", "1/6", condition="control", control=True, evidence='{"x": 0, "y": 4}'),
             row("attack", "missed", "a", condition="attack", evidence='{"attack": "cls"}'),
             row("attack", "missed", "b", condition="attack", evidence='{"attack": "cls at 3"}'),
         ]
     )
     assert {each["case"]: (each["by"], each["scene"]) for each in rows} == {
-        "12/5": ("vase", "scan/12/8,16"), "1/6": ("bed", "scan/1/0,4/null"), "a": ("cls", "attack/i0/cls")
+        "12/5": ("vase", "scan/12/8,16"), "1/6": ("bed", "scan/1/0,4/control"), "a": ("cls", "attack/i0/cls")
     }  # fmt: skip
 
 

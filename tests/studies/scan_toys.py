@@ -155,14 +155,14 @@ NAMES = ("cat", "chair", "table", "lamp")
 FATES = ("suppressed", "score", "gone", None)
 
 
-def random_run(path, seed, *, adaptive=False, null=True, fail=()):
+def random_run(path, seed, *, adaptive=False, control=True, fail=()):
     """A run directory with made-up rows in which everything that a document looks at varies, so that nothing can be
     mistaken for something else. Of its six pairs the third has no detections, and the fourth has the background of the
     first. Cases in ``fail`` failed."""
     random = np.random.default_rng(seed)
     images = [(96, 64), (80, 80), (64, 64), (96, 64), (72, 72), (64, 90)]
     drawn = [_random_transplant(random, i, size) for i, size in enumerate(images)]
-    how = ScanSettings(step=8, null=null, adaptive=adaptive, precision=7.0, seed=seed)
+    how = ScanSettings(step=8, control=control, adaptive=adaptive, precision=7.0, seed=seed)
     search = Search(7.0, how.tau, how.policy)
     stored_search = {**asdict(search), "tau": list(search.tau)} if adaptive else None
     settings = {
@@ -183,7 +183,7 @@ def random_run(path, seed, *, adaptive=False, null=True, fail=()):
         places = each.grid(8).tolist()
         if adaptive:
             places = [place for place in places if random.random() < 0.5] or places[:1]
-        for condition in ("object", "null") if null else ("object",):
+        for condition in ("object", "control") if control else ("object",):
             rows = [_random_row(random, number, each, condition, place, originals, adaptive) for place in places]
             failed = "made up" if index in fail else None
             run.add(Finished(Case(index, f"{number}/{condition}"), [] if failed else rows, failed))

@@ -114,13 +114,13 @@ def test_scans_differ_as_their_positions_do_on_the_pairs_that_both_have(scans, o
             told = told[name]
         hits, below = zip(*(counts(table, "object", hit, among) for table in tables), strict=True)
         agrees(told, hits, below, 2000, 100)
-    null = [counts(table, "null", harmed) for table in tables]
+    null = [counts(table, "control", harmed) for table in tables]
     real = [counts(table, "object", harmed) for table in tables]
     beyond = [
         share(*of, [1] * len(images), 100) - share(*control, [1] * len(images), 100)
         for of, control in zip(real, null, strict=True)
     ]
-    assert found["beyond_null"]["harm"]["difference"] == pytest.approx(beyond[1] - beyond[0])
+    assert found["beyond_control"]["harm"]["difference"] == pytest.approx(beyond[1] - beyond[0])
     assert found["harm"]["certain"], "the fault that was planted is found again"
     assert md.check(document, "harm rises")[0].failed
     assert not md.check(document, "affected[0.5] falls")[0].failed

@@ -170,7 +170,7 @@ def test_a_real_reader_reads_another_word_far_from_an_object(tmp_path: Path, mon
 
     rooms = md.load_data(list(ocr.notices(2)))
     images = {sample.id: sample for sample in rooms}
-    run = md.scan(ocr.Reader(), rooms, pairs=2, step=170, null=False, out=tmp_path / "run", pictures=0, cache=False)
+    run = md.scan(ocr.Reader(), rooms, pairs=2, step=170, control=False, out=tmp_path / "run", pictures=0, cache=False)
     seen = [(row, thing) for row in rows_of(run) for thing in row["objects"] if thing["score"] >= 0.6]
     for row, thing in seen:
         written = [rooms.names[label] for label in images[row["background"]].truth.labels]

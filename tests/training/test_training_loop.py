@@ -181,7 +181,7 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(tmp_path: Path) -> None:
     def start(detector, recipe=RECIPE, **more):
         return Training(detector, squares(), recipe, tmp_path / "run", **more)
 
-    with pytest.raises(LevelTooLow, match="training needs a Trainable detector"):
+    with pytest.raises(LevelTooLow, match="training needs a detector that can be retrained"):
         start(object())
     with pytest.raises(BadSpec, match="1 parameters of Forgetful are not in its state"):
         start(Forgetful())

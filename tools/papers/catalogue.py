@@ -53,7 +53,7 @@ class Query(NamedTuple):
 
     @property
     def signed(self) -> bool:
-        """Whether it takes the null control's rows off the object's."""
+        """Whether it takes the control's rows off the object's."""
         return "ELSE -1" in self.sql
 
 

@@ -82,9 +82,7 @@ def _transplanting(paper: Paper, catalogue: Catalogue, results: Results, places:
         if (found := results.of("scan", name)) is not None:
             called = catalogue.subjects[name].called
             out = places.run(catalogue.question("scan", name, found["size"]))
-            caption = (
-                f"{called}: S over the positions of the most affected pair, with the object and with its null control"
-            )
+            caption = f"{called}: S over the positions of the most affected pair, with the object and with its control"
             yield f"1-maps-{name}", caption, lambda out=out: _heat_maps(out)
 
 
@@ -98,13 +96,13 @@ def _table_one(paper: Paper, scans: list[tuple[str, str, Mapping[str, Any]]]) ->
             lines = {
                 "paper": paper.printed[key],
                 "object": [document[key][tau] for tau in taus],
-                "null control": [document["null_control"][key][tau] for tau in taus],
+                "control": [document["control"][key][tau] for tau in taus],
             }
             for i, (name, values) in enumerate(lines.items()):
                 ys = [np.nan if value is None else value for value in values]
                 axes.plot(across, ys, marker="o", markersize=3, color=charts.SERIES[i], label=name)
                 known_ends = document["intervals"]
-                ends = {"object": known_ends[key], "null control": known_ends["null_control"][key]}.get(name)
+                ends = {"object": known_ends[key], "control": known_ends["control"][key]}.get(name)
                 if ends is not None:
                     low, high = ([(ends[tau] or (np.nan, np.nan))[end] for tau in taus] for end in (0, 1))
                     axes.fill_between(across, low, high, color=charts.SERIES[i], alpha=0.18, linewidth=0)

@@ -38,7 +38,7 @@ COCO photos. Each number has a 90 % interval over images. *Confirmed*: the whole
 says; *refuted*: none of it does; *not clear*: it spans both. What has never happened on n images is taken to
 happen on up to 1 − .05^(1/n) of them. Over its subjects a claim is confirmed (refuted) if at least half of them
 say so and none says the opposite; where they disagree it is not clear, and the counts tell. *Beside* it stands
-the same number with what the paper did not have: for papers 1 and 4 what is left after the null control,
+the same number with what the paper did not have: for papers 1 and 4 what is left after the control,
 flicker and harmless changes; for paper 2 another score threshold, and the prior (the mean box of a part over all
 bicycles); for paper 3 TIDE's types of the same misses; for paper 5 the ladder of ever stronger attacks
 ([attack.md](attack.md#is-the-attack-strong-enough)): where it is broken, what a detector keeps is not held in

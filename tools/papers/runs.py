@@ -21,14 +21,15 @@ from papers.catalogue import ROOT, SIZES, Catalogue, Query, Question
 from papers.verdicts import never
 
 KEPT = {
-    "scan": "positions queries affected class_agnostic occlusion_20 no_occlusion scene harm harms null_control "
+    "scan": "positions queries affected class_agnostic occlusion_20 no_occlusion scene harm harms control "
     "difference intervals flicker stability outcomes distance own_parts_only",
     "verify": "with_localisation without_localisation best_threshold f_vv_curve missing_recall_curve missing present "
     "by_part ap states prior hallucinations causes edits images",
     "explain": "objects missed miss_rate mechanisms reasons tide sankey potential intervals cases",
     "fuzz": "harm harmful_per_1000 effects attributable attributable_per_1000 attributable_by_type unique_failures "
     "by_control backgrounds insertions queries failing_insertions failure_rate raw_failures raw_failure_rate flicker "
-    "null_failures null_asked by_type coverage relocated relocated_unique relocation naturalness intervals tables",
+    "control_failures control_asked by_type coverage relocated relocated_unique relocation naturalness intervals "
+    "tables",
     "attack": "images objects right clean attacks ladder dcm clsaval mechanisms verdict transfer",
     "harden": "before after change configurations fixed still broken guard sentences",
 }

@@ -34,10 +34,10 @@ def _transplanting(paper: Paper, catalogue: Catalogue, results: Results) -> Iter
     for key, name in _ROWS.items():
         rows.append([f"**{name}**", "paper", *(f"{value}" for value in paper.printed[key])])
         for _, called, document in known(paper, "scan", catalogue, results):
-            control = document["null_control"]
+            control = document["control"]
             values = [f"{_percent(document[key][tau])} / {_percent(control[key][tau])}" for tau in taus]
             rows.append(["", called, *values])
-    yield f"**Table I**, object / null control.\n\n{markdown_table(rows)}"
+    yield f"**Table I**, object / control.\n\n{markdown_table(rows)}"
 
 
 def _parts(paper: Paper, catalogue: Catalogue, results: Results) -> Iterator[str]:

@@ -48,7 +48,7 @@ def assert_stable(
 
     ``by`` fuzz (the default): ``most`` distinct failures per 1,000 questions that inserted objects cause and that do
     harm (of data without annotations: all that they cause); 200 questions unless ``settings`` have another budget.
-    ``by`` scan: ``most`` percent of positions at which a transplanted object does harm, beyond its null control.
+    ``by`` scan: ``most`` percent of positions at which an object that is put in does harm, beyond its control.
     ``settings`` are those of the study, ``out`` its run directory. Returns the run.
     """
     __tracebackhide__ = True

@@ -18,6 +18,7 @@ from misdetect.engine.store import Run as Directory
 from misdetect.kept.mirror import local_path
 from misdetect.said import gates
 from misdetect.said.errors import BadSpec
+from misdetect.said.glossary import told_of_query
 from misdetect.said.printable import printable
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import data_of, read_document
@@ -97,6 +98,8 @@ class Run:
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         """The answer of ``sql`` over the relations ``rows`` and ``errors``."""
+        if (renamed := told_of_query(sql)) is not None:
+            raise BadSpec(f"the query cannot be answered: {renamed}")
         return self.directory.query(sql, parameters)
 
     def ledger(self) -> pa.Table:

@@ -19,7 +19,8 @@ from misdetect.detectors.catalogue import is_stored
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
 from misdetect.nouns.settings import settings_of
-from misdetect.said.errors import MisdetectError
+from misdetect.said.errors import BadSpec, MisdetectError
+from misdetect.said.glossary import SETTINGS, told_of
 from misdetect.studies.contract import Kind
 from misdetect.studies.documents import keep_document
 from misdetect.studies.kinds import kind_of
@@ -67,6 +68,9 @@ def keywords_for_last(
     signature = inspect.Signature([*own, *inspect.signature(settings).parameters.values()])
 
     def called(*args: Any, **kwargs: Any) -> Any:
+        unknown = [each for each in kwargs if each not in signature.parameters]
+        if (renamed := told_of(unknown, SETTINGS)) is not None:
+            raise BadSpec(f"{name}: {renamed}")
         given = signature.bind(*args, **kwargs).arguments
         subjects = [given.pop(parameter.name) for parameter in own]
         return run(*subjects, settings(**given))

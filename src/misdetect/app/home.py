@@ -1,6 +1,7 @@
 """The page that is served, and its charts: the report's, of runs of several detectors, with rows from the server."""
 
 import html
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -13,9 +14,18 @@ from misdetect.app.store import Edition
 from misdetect.data.dataset import Dataset
 from misdetect.drawing.values import Chart
 from misdetect.report.findings import findings
-from misdetect.report.page import chart_places, named_charts, paragraphs, section, settings_table, top_findings
+from misdetect.report.page import (
+    chart_places,
+    named_charts,
+    paragraphs,
+    section,
+    settings_table,
+    top_findings,
+    words_block,
+)
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
+from misdetect.said.glossary import WORDS
 from misdetect.studies.contract import Document
 from misdetect.studies.documents import data_of, read_document
 from misdetect.studies.kinds import kind_of, words
@@ -76,6 +86,7 @@ class Home:
             "scenes": {},
             "reported": self._shelf.reported(self._shelf.runs[0]),
             "words": words(),
+            "glossary": dict(WORDS),
             "charts": {name: chart for charts in named for name, chart in charts.items()},
             "version": version,
             "write": write,
@@ -103,9 +114,9 @@ class Home:
             self._overview(),
             self._gallery(),
             *(self._section(each) for each in self._shelf.runs),
-            "</main>",
-            self._footer(),
         ]
+        said = " ".join([*body, json.dumps(self._charts)])
+        body += [words_block(said), "</main>", self._footer()]
         return document(self.title, "".join(body), "served.js")
 
     def _navigation(self, playground: bool) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from misdetect.kept.system import WINDOWS
 from misdetect.said.errors import BadSpec, MissingExtra
 
 try:
@@ -75,7 +76,8 @@ def _bound(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError):
         raise BadSpec(f"{host!r} is no address of this machine; choose another --host.") from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not WINDOWS:  # there it would let two servers have one port
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(place)
         found.listen(128)
     except OSError as error:

@@ -30,7 +30,7 @@ Box = list[Any]
 """x0, y0, x1, y1, the class, the score, and what became of it: "kept", "moved", "lost", "new" or "own"."""
 Edit = Insertion
 QUESTIONS = MOST
-"""Asked by a search at most, null controls included."""
+"""Asked by a search at most, controls included."""
 T = TypeVar("T")
 
 
@@ -107,7 +107,7 @@ class Table:
         return known
 
     def answer(self, asker: str, insertion: Insertion, turn: int = 0, control: bool = False) -> dict[str, Any]:
-        """What the object (or its null control) changes: the ``boxes`` to draw, and the ``changes``. Of an older
+        """What the object (or its control) changes: the ``boxes`` to draw, and the ``changes``. Of an older
         ``turn`` of the same asker nobody wants to know any more."""
         seen = self.seen(asker, insertion.image)
         picture = self.bench.control(insertion) if control else self.bench.picture(insertion)

@@ -5,18 +5,21 @@ A verb's file is imported when that verb is used, so that none waits for librari
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import NamedTuple
 
-from cyclopts import App, CycloptsError, Group
+from cyclopts import App, CycloptsError, Group, UnknownOptionError
+from cyclopts.exceptions import UnusedCliTokensError
 
 from misdetect.cli.interruption import Interrupted, Signals
 from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
 from misdetect.detectors.catalogue import extra_of
 from misdetect.registry import STUDIES, registered
 from misdetect.said.errors import BadPlugin, MisdetectError, MissingExtra
+from misdetect.said.glossary import told_of_option
 from misdetect.studies.contract import GROUPS
 from misdetect.studies.contract import Group as Question
 from misdetect.studies.kinds import kind_of
@@ -150,6 +153,19 @@ def main() -> None:
     signals.leave(code)
 
 
+def _misread(error: CycloptsError) -> str:
+    """What is wrong with the words of the command line, as a sentence."""
+    if isinstance(error, UnknownOptionError):
+        return told_of_option(error.token.keyword or error.token.value) or str(error)
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        words, verb = error.unused_tokens, " ".join(error.command_chain or ())
+        return (
+            f"misdetect {verb} does not expect {shlex.join(words)} here; a value with spaces needs quotes, and "
+            f"misdetect {verb} --help lists what it takes."
+        )
+    return str(error)
+
+
 def _outcome(as_json: bool) -> int:
     """Run the command; what came of it, as an exit code."""
     for word in sys.argv[1:]:
@@ -167,7 +183,7 @@ def _outcome(as_json: bool) -> int:
     except MisdetectError as error:
         return fail(error.kind, str(error), error.exit_code, as_json)
     except CycloptsError as error:
-        return fail("usage", str(error), 2, as_json)
+        return fail("usage", _misread(error), 2, as_json)
     except (Interrupted, KeyboardInterrupt) as ended:
         code = ended.code if isinstance(ended, Interrupted) else 130
         return fail("interrupted", "interrupted; the same command goes on where this one stopped.", code, as_json)

@@ -10,6 +10,7 @@ from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, subject
 from misdetect.cli.shell import Document, remarks, watching
 from misdetect.drawing.terminal import plain_table
+from misdetect.nouns.protocols import in_words
 from misdetect.said.errors import MisdetectError
 from misdetect.studies.contract import DATA, DETECTOR
 from misdetect.studies.kinds import kind_of
@@ -33,7 +34,7 @@ def _checkup(detector: str = _DETECTOR, data: str = _DATA, *, json: bool = False
 def show(console: Console, document: Document) -> None:
     """The document for a person: what is wrong and what to do about it, then a line per study."""
     detector, data = document["detector"], document["data"]
-    console.print(f"{detector['spec']} ({detector['level']}) on {data['spec']}", style="bold", markup=False)
+    console.print(f"{detector['spec']} ({in_words(detector['level'])}) on {data['spec']}", style="bold", markup=False)
     if not document["findings"]:
         console.print("\nNothing is wrong that these studies could find.")
     for number, each in enumerate(document["findings"][:_TOP], start=1):

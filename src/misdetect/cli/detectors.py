@@ -11,6 +11,7 @@ from rich.text import Text
 from misdetect.cli.shell import Document, Json, Quiet, present
 from misdetect.detectors.catalogue import catalogue, look_into
 from misdetect.detectors.onnx.decoders import DECODERS
+from misdetect.nouns.protocols import in_words
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec
 
@@ -65,7 +66,7 @@ def _show(console: Console, document: Document) -> None:
             console.print(Text(f"    {entry['error']}"))
             continue
         console.print(Text(entry["example"], style="bold"))
-        console.print(Text(f"    {entry['what']}; {entry['level']}; {entry['install'] or 'installed'}"))
+        console.print(Text(f"    {entry['what']}; {in_words(entry['level'])}; {entry['install'] or 'installed'}"))
     console.print()
     decoders = Table("decoder=", "reads", "preprocessing", box=None, pad_edge=False, header_style="bold")
     for entry in document["decoders"]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from misdetect.api.export import Form
 from misdetect.api.export import export as write
-from misdetect.cli.shell import Document, Json, Quiet, present, whole_number
+from misdetect.cli.shell import Document, Json, Quiet, of_file, present, whole_number
 from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Hidden, Inserted
 
@@ -48,7 +48,8 @@ def export(
     if not runs:
         raise BadSpec("export needs a run directory; none was given.")
     first, *more = runs
-    present(write(first, out, *more, to=to, which=which, inserted=inserted, hidden=hidden, most=most), json, show)
+    document = write(first, out, *more, to=to, which=which, inserted=inserted, hidden=hidden, most=most)
+    present(document, json, of_file(show))
 
 
 def show(console: Console, document: Document) -> None:

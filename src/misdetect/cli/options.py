@@ -5,7 +5,6 @@ headings are read from the fields, so that nothing is said twice.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -51,7 +50,7 @@ def options(settings: type[Settings], **defaults: Any) -> list[inspect.Parameter
 
 
 def _parameter(setting: Setting, default: Any, group: Group) -> inspect.Parameter:
-    kind: Any = str if _is_list(setting) else _written(setting.type)
+    kind: Any = str if setting.is_list else _written(setting.type)
     how = Parameter(
         name=setting.option,
         help=_help(setting),
@@ -75,31 +74,16 @@ def _written(hint: Any) -> Any:
     return Union[tuple(plain)] if get_origin(hint) in (Union, UnionType) else hint  # noqa: UP007 - made at run time
 
 
-def _is_list(setting: Setting) -> bool:
-    """Settings with several values are one word on the command line, separated by commas."""
-    return "tuple" in str(setting.type)
-
-
 def _help(setting: Setting) -> str:
     limits = f" ({setting.range})" if setting.range is not None and setting.range.high is not None else ""
     return setting.help.rstrip(".") + limits + "."
 
 
 def values(settings: type[Settings], given: dict[str, Any]) -> dict[str, Any]:
-    """The keywords for ``settings``, from what the command line was ``given``."""
+    """The keywords for ``settings``, from what the command line was ``given``: a class of another package may look at
+    its lists before the checks that all have."""
     known = {s.name: s for s in settings_of(settings)}
-    return {name: _split(value, known[name]) if _is_list(known[name]) else value for name, value in given.items()}
-
-
-def _split(text: Any, setting: Setting) -> Any:
-    if not isinstance(text, str):
-        return text
-    parts = [part.strip() for part in text.split(",")]
-    if setting.type == tuple[str, ...]:
-        return tuple(part for part in parts if part)
-    if not all(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", part, re.IGNORECASE) for part in parts):
-        return text if len(parts) == 1 else tuple(parts)
-    return tuple(int(part) if re.fullmatch(r"[-+]?[0-9]{1,4000}", part) else float(part) for part in parts)
+    return {name: known[name].listed(value) if known[name].is_list else value for name, value in given.items()}
 
 
 def signed(

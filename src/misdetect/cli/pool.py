@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from misdetect.api.pool import pool as build
-from misdetect.cli.options import options, signed, subject, values
-from misdetect.cli.shell import Document, present, tell, watching
+from misdetect.cli.options import options, signed, subject
+from misdetect.cli.shell import Document, of_file, present, tell, watching
 from misdetect.pools.settings import PoolSettings
 from misdetect.studies.contract import DATA
 
@@ -28,9 +28,7 @@ _Out = Annotated[Path, Parameter(name="--out", help="The new folder to write: po
 
 def _run(data: str, *, out: Path, json: bool = False, **given: Any) -> None:
     with watching("pool") as report:
-        built = build(
-            data, out=out, progress=lambda done, total: report(done, total, {}), **values(PoolSettings, given)
-        )
+        built = build(data, out=out, progress=lambda done, total: report(done, total, {}), **given)
     for note in built.notes:
         tell(f"warning: {note}")
     document = {
@@ -42,7 +40,7 @@ def _run(data: str, *, out: Path, json: bool = False, **given: Any) -> None:
         "out": str(out),
         "fingerprint": built.fingerprint,
     }
-    present(document, json, show)
+    present(document, json, of_file(show))
 
 
 def show(console: Console, document: Document) -> None:

@@ -34,7 +34,12 @@ Json = Annotated[
 ]
 Quiet = Annotated[
     bool,
-    Parameter(name="--quiet", negative=(), show_default=False, help="Say nothing but the result and errors."),
+    Parameter(
+        name="--quiet",
+        negative=(),
+        show_default=False,
+        help="Say nothing but errors and the result, and nothing of a result that is the file or folder of --out.",
+    ),
 ]
 """As an option of every verb, so that it is known and shown; ``main`` heeds it before the verb is called."""
 EVERY = 30.0
@@ -143,6 +148,11 @@ def present(document: Document, as_json: bool, show: Show) -> None:
     with console.capture() as drawn:
         show(console, printable_values(document))
     _write(drawn.get())
+
+
+def of_file(show: Show) -> Show:
+    """``show`` of a verb whose result is a file or a folder: with ``--quiet`` nothing is said of it."""
+    return (lambda console, document: None) if is_quiet() else show
 
 
 @contextmanager

@@ -17,12 +17,13 @@ from misdetect.api.run import Run
 from misdetect.api.studies import study
 from misdetect.cli.gates import Gates, gate_options
 from misdetect.cli.options import options, signed, subject, values
-from misdetect.cli.shell import Show, remarks, tell, watching
+from misdetect.cli.shell import Show, of_file, remarks, tell, watching
 from misdetect.drawing.terminal import Document
 from misdetect.engine.store import DAMAGED
 from misdetect.kept.files import check_writable
 from misdetect.kept.mirror import address_of
 from misdetect.kept.remote import as_url
+from misdetect.kept.system import unlink
 from misdetect.nouns.labels import told
 from misdetect.nouns.settings import settings_of
 from misdetect.said.errors import BadPlugin
@@ -111,9 +112,10 @@ def _finish_results(kind: Kind, run: Run, out: Path, as_json: bool, gates: Gates
         document |= more
         for note in notes:
             tell(f"note: {note}")
-        budget_file(run.path).unlink(missing_ok=True)
+        unlink(budget_file(run.path))
         shutil.rmtree(run.path / DAMAGED, ignore_errors=True)
         run.directory.discard()
+        return gates.conclude(document, as_json, of_file(shown(kind)))
     return gates.conclude(document, as_json, shown(kind))
 
 

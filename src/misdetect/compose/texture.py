@@ -1,4 +1,4 @@
-"""``texture``: a piece of the background in the shape of an object, for the null control of paper 1's scan.
+"""``texture``: a piece of the background in the shape of an object, for the control of paper 1's scan.
 
 A paste changes the scene by what it shows and by the mere fact that it is pasted: hard edges, hidden pixels. The same
 mask filled with pixels from elsewhere in the same image changes it by the latter only. It is a ``Cutout`` without a

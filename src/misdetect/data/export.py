@@ -4,13 +4,12 @@ Image files are copied byte for byte; procedural images are written as PNG. The 
 Reading the export gives the same boxes, labels, crowd flags, areas, states and masks.
 """
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from misdetect.data.dataset import Dataset, Sample
 from misdetect.data.faults import BadMask, ExportRefused
 from misdetect.data.images import FileSource, check_name, inside, open_image
 from misdetect.kept.files import check_local
+from misdetect.kept.system import LockFile, portable_name, replace
 from misdetect.nouns.boxes import xyxy_to_xywh
 from misdetect.nouns.detections import STATES
 from misdetect.said.errors import BadArray
@@ -58,26 +58,25 @@ def whole_folder(out: Path) -> Iterator[Path]:
     partial = out.with_name(f".{out.name}.partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
-        lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+        lock = LockFile(partial, folder=True)
+    except BlockingIOError:
+        raise ExportRefused(f"{out} is being written by another process; wait for it.") from None
     except OSError as error:
         raise ExportRefused(f"{out} cannot be written: {error.strerror}.") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for left in partial.iterdir():  # by one that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield partial
         if out.is_dir():
             out.rmdir()
-        os.replace(partial, out)
-    except BlockingIOError:
-        raise ExportRefused(f"{out} is being written by another process; wait for it.") from None
+        replace(partial, out)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         if isinstance(error, OSError) and str(error.filename or partial).startswith(str(partial)):
             raise ExportRefused(f"{out} cannot be written: {error.strerror or error}.") from error
         raise
     finally:
-        os.close(lock)
+        lock.release(remove=True)
 
 
 def export_labels(
@@ -161,15 +160,16 @@ def _write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def _write_image(sample: Sample, folder: Path, taken: set[str], number: int) -> str:
-    """Copy or draw one image; returns its name below ``images/``. Names that clash get a number."""
+    """Copy or draw one image; returns its name below ``images/``, which every system can have. Names that clash get a
+    number, also those that differ in the case of letters only."""
     source = sample.source
     plain = check_name(sample.file_name or f"{sample.id}.png", f"image {sample.id!r}")
-    name = Path(plain)
+    name = PurePosixPath(*map(portable_name, PurePosixPath(plain).parts))
     if not isinstance(source, FileSource):
         name = name.with_suffix(".png")
-    if name.as_posix() in taken:
+    while name.as_posix().casefold() in taken:
         name = name.with_name(f"{name.stem}-{number}{name.suffix}")
-    taken.add(name.as_posix())
+    taken.add(name.as_posix().casefold())
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(source, FileSource):

@@ -249,7 +249,7 @@ class _Pictures:
         if not path:
             raise BadRecord(f"{self._source}: row {row}: 'image' holds neither an image nor the path of one.")
         top = self._root.resolve()
-        return str(PurePath(path).relative_to(top)) if PurePath(path).is_relative_to(top) else path
+        return PurePath(path).relative_to(top).as_posix() if PurePath(path).is_relative_to(top) else path
 
     def stored(self, row: int) -> Load | None:
         """The way to the bytes of an image that lies inside the data."""

@@ -80,7 +80,7 @@ def _read(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -
         file.seek(0)
         columns = [*needed, *(name for name in optional if name in header)]
         types = {name: pa.float64() if name in _CORNERS else pa.string() for name in columns}
-        how = csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=False)
+        how = csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_control=False)
         table = csv.read_csv(file, convert_options=how)
     found = {name: table.column(name) for name in columns}
     for name, column in found.items():
@@ -169,7 +169,9 @@ def _descriptions(path: Path) -> list[list[str]]:
     """Pairs of label and name; a header, as newer lists have one, is not a pair."""
     with _readable(f"{path} should hold lines such as '/m/01g317,Person'"), open_regular(path, 64 << 20) as file:
         how = csv.ReadOptions(column_names=["label", "name"])
-        text = csv.ConvertOptions(column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_null=False)
+        text = csv.ConvertOptions(
+            column_types={"label": pa.string(), "name": pa.string()}, strings_can_be_control=False
+        )
         pairs = csv.read_csv(file, read_options=how, convert_options=text).to_pylist()
     rows = [[pair["label"], pair["name"]] for pair in pairs]
     rows = rows[1:] if rows and rows[0] == ["LabelName", "DisplayName"] else rows

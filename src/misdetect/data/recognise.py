@@ -9,7 +9,7 @@ from pathlib import Path
 
 from misdetect.data.formats import Format
 from misdetect.kept.files import open_regular
-from misdetect.nouns.spec import split_options
+from misdetect.nouns.spec import is_path, split_options
 from misdetect.registry import DATA, registered
 from misdetect.said.errors import BadPlugin, BadSpec
 
@@ -22,7 +22,7 @@ _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 def recognised(text: str) -> tuple[str, str | None]:
     """The spec that ``text`` stands for, and a sentence on how it was taken where it names a file or folder alone."""
     head, options = split_options(text.strip())
-    if _scheme(head) or "://" in head or not head:
+    if not is_path(head) or not head:
         return text, None
     path = Path(head)
     if not path.exists():
@@ -57,13 +57,6 @@ def readings(path: Path) -> list[tuple[str, str]]:
             found.append((kind.annotated, spec, kind.what))
     best = any(annotated for annotated, _, _ in found)
     return [(spec, what) for annotated, spec, what in found if annotated == best]
-
-
-def _scheme(head: str) -> bool:
-    scheme, colon, _ = head.partition(":")
-    if not colon:
-        return False
-    return len(scheme) > 1 or not Path(head).exists()  # C:\data is a path
 
 
 def _ends(path: Path) -> str:

@@ -119,7 +119,13 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], bytes]:
     if path.is_dir():
         data = read_bytes(path / "classes.txt", what="class names, one per line")
         names = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
-        return {"names": names, "train": "images", "val": "images", "test": "images", "path": os.path.abspath(path)}, data
+        return {
+            "names": names,
+            "train": "images",
+            "val": "images",
+            "test": "images",
+            "path": os.path.abspath(path),
+        }, data
     data = read_bytes(path, what="a YOLO data.yaml")
     settings = parse_yaml(data, path)
     if not isinstance(settings, dict):

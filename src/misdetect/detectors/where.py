@@ -26,6 +26,8 @@ _NEARLY: Final = 1.05
 """How much slower than the fastest a smaller batch may be, and still be taken: it needs less memory."""
 _SPARE: Final = 0.5
 """Share of the free memory that a batch may need."""
+_FREE: Final = 2 << 30
+"""Bytes of memory that are taken to be free where the system does not say."""
 
 
 @dataclass(frozen=True)
@@ -109,5 +111,8 @@ def _fits(device: torch.device, count: int, side: int) -> bool:
     per value of the input is more than any of the families keeps."""
     if device.type != "cpu":
         return True
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        free = int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))  # type: ignore[attr-defined, unused-ignore]
+    except (AttributeError, ValueError):  # neither Windows nor macOS says
+        free = _FREE
     return count * side * side * 3 * 4 * 200 < _SPARE * free

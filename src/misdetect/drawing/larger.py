@@ -62,7 +62,7 @@ def _scene(picture: Picture) -> Sample | None:
 
 
 def _cutout(paste: Paste, base: Pixels, factor: int) -> Cutout | None:
-    """What ``paste`` lays on its picture, ``factor`` times larger: cut out of the larger ``base`` (null control) or of
+    """What ``paste`` lays on its picture, ``factor`` times larger: cut out of the larger ``base`` (control) or of
     the larger scene that it comes from; ``None`` where it does not come from a drawn scene."""
     cutout, (width, height) = paste.cutout, paste.size or paste.cutout.size
     size = width * factor, height * factor

@@ -10,13 +10,15 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from misdetect.engine.older import OLDER, renewed
 from misdetect.kept.files import read_regular, write_atomically
 from misdetect.kept.mirror import address_of
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData
 
-FORMAT = 2
-"""Of run directories. Raise it when an older run can no longer be read."""
+FORMAT = 3
+"""Of run directories. Raise it when what an earlier version wrote has to be read in another way."""
+_READ = (OLDER, FORMAT)
 RUN_JSON = "run.json"
 _LARGEST = 256 << 20
 _CHECK = "check"
@@ -68,14 +70,15 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadData(f"{said} is damaged, it is not JSON ({error}); {_REPAIR}.") from None
     if not isinstance(about, dict) or "format" not in about:
         raise BadData(f"{said} does not say what was run; it was not written by misdetect, or by an older one.")
-    if (found := str(about["format"])[:20]) != str(FORMAT):
-        raise BadData(f"{address_of(folder)} is a run in format {found}; this misdetect reads format {FORMAT}.")
+    if (found := about["format"]) not in _READ or isinstance(found, bool):
+        read = " and ".join(map(str, _READ))
+        raise BadData(f"{address_of(folder)} is a run in format {str(found)[:20]}; this misdetect reads {read}.")
     if about.pop(_CHECK, None) != _checksum(about):
         raise BadData(f"{said} is damaged, it is not as it was written (its checksum differs); {_REPAIR}.")
     for place, types in _FIELDS.items():
         if not isinstance(_at(about, place), types) or isinstance(_at(about, place), bool):
             raise BadData(f"{said} is damaged, {'.'.join(place)} is missing or no {types[0].__name__}; {_REPAIR}.")
-    return about
+    return renewed(about)
 
 
 def _at(about: dict[str, Any], place: tuple[str, ...]) -> Any:

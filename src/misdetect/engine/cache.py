@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from misdetect.kept.mirror import mirror_of
+from misdetect.kept.system import unlink
 from misdetect.nouns.detections import Detections, Said
 from misdetect.nouns.masks import Masks
 from misdetect.nouns.open_names import is_word, number_of, words_of
@@ -233,7 +234,7 @@ def forget_answers(journal: Path) -> None:
     if mirror is not None:
         mirror.forget_answers(journal.parent)
     for suffix in SUFFIXES:
-        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
+        unlink(journal.with_name(journal.name + suffix))
 
 
 def is_sound(path: Path) -> bool:
@@ -254,7 +255,8 @@ def _reason(error: Exception) -> str:
 def _claim(path: Path, *, own_folder: bool, shared: bool) -> None:
     """Make the file where there is none, and keep others from reading it. One that belongs to somebody else is refused
     (an ``OSError``), since its answers could be anything; but not a run's, which may be ``shared``."""
-    folder, user = path.parent, os.geteuid()
+    folder = path.parent
+    user = os.geteuid() if hasattr(os, "geteuid") else None  # Windows: a user's folders are closed to others
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if own_folder and folder.stat().st_uid == user:  # any other one is not ours to close
         os.chmod(folder, 0o700)
@@ -267,7 +269,7 @@ def _claim(path: Path, *, own_folder: bool, shared: bool) -> None:
         found = beside.stat()
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{beside.name} is no regular file")
-        if found.st_uid not in (user, 0) and not shared:
+        if user is not None and found.st_uid not in (user, 0) and not shared:
             raise OSError(f"{beside.name} belongs to another user")
         if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == user:
             os.chmod(beside, 0o600)

@@ -28,6 +28,7 @@ from misdetect.engine.conversation import Conversation, Lost, Seat
 from misdetect.engine.installed import CODE, code, versions
 from misdetect.engine.line import Message
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
+from misdetect.kept.system import WINDOWS
 from misdetect.said.errors import BadCluster, BudgetSpent, DetectorFailed, MisdetectError, MissingExtra
 
 _ANSWERS = 5.0
@@ -242,6 +243,8 @@ def _count(ray: Any, wanted: int | None, cluster: Cluster) -> int:
 def connect(address: str | None) -> Any:
     """The module ``ray``, connected to the cluster at ``address`` (``None``: as Ray decides). A connection that the
     program has already is used; one that is made here stays until the program ends."""
+    if WINDOWS:
+        raise BadCluster("a Ray cluster can be used from Linux and macOS only; on Windows use --workers N.")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # a lost actor is noticed by its words
     try:

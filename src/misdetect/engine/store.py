@@ -6,13 +6,11 @@ resumes where its parts end. Both carry checksums: what is not as it was written
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from misdetect.engine.about import FORMAT, identity_id, read_about, write_about
 from misdetect.engine.about import RUN_JSON as RUN_JSON
 from misdetect.engine.cache import SUFFIXES, forget_answers, is_sound, recall_answers
 from misdetect.engine.indices import Indices
+from misdetect.engine.older import OLDER, case_now, columns_now, name_now, stored_schema
 from misdetect.engine.parts import (
     Part,
     failed_at_last,
@@ -39,6 +38,7 @@ from misdetect.engine.requests import Case, Finished
 from misdetect.kept.files import move, remove
 from misdetect.kept.lease import Lease
 from misdetect.kept.mirror import address_of, local_path, mirror_of, refresh
+from misdetect.kept.system import LockFile
 from misdetect.said.errors import BadData, RunBusy, RunMismatch
 
 DOCUMENT, JOURNAL, LOCK, PARTS, DAMAGED = "document.json", "answers.sqlite", ".lock", "parts", "damaged"
@@ -76,8 +76,9 @@ class Run:
         self.repaired: tuple[str, ...] = ()
         self._idle: tuple[tuple[Part, ...], duckdb.DuckDBPyConnection] | None = None
         self._schema: pa.Schema | None = None
-        self._lock: FileIO | None = None
+        self._lock: LockFile | None = None
         self._lease: Lease | None = None
+        self._discarded = False
         self._looked: dict[Path, Part | str] = {}
         self._good: list[Part] = []
         self._seen: set[Path] = set()
@@ -123,7 +124,7 @@ class Run:
                 run._begin()
             else:
                 found._lock, found._lease, run = run._lock, run._lease, found
-            run._schema = pa.schema(_OWN_COLUMNS + list(schema))
+            run._schema = stored_schema(run.about, pa.schema(_OWN_COLUMNS + list(schema)))
             for left in unfinished_files(path / PARTS):
                 left.unlink(missing_ok=True)
             if repair:
@@ -182,6 +183,12 @@ class Run:
     def address(self) -> str:
         """Where it is, for people: its directory, or its address in a store."""
         return address_of(self.path)
+
+    @property
+    def older(self) -> bool:
+        """Whether an earlier version began it, whose words were others: its rows are read in those of today, and a
+        document that was kept is not."""
+        return bool(self.about.get("format") == OLDER)
 
     @property
     def study(self) -> str:
@@ -256,7 +263,7 @@ class Run:
             "row": pa.array(np.arange(len(of_case)) - np.searchsorted(of_case, of_case), pa.int32()),
             **{name: pa.nulls(len(of_case), pa.string()) for name in ("error", "error_image")},
         }
-        columns = [own[name] if name in own else rows[name] for name in self._schema.names]
+        columns = [own[name] if name in own else rows[name_now(name)] for name in self._schema.names]
         self._write_part(pa.table(columns, schema=self._schema), Indices(case.index for case in cases), Indices())
 
     def _write_part(self, table: pa.Table, done: Indices, failed: Indices) -> None:
@@ -279,7 +286,10 @@ class Run:
 
     def _remove_replaced(self) -> None:
         for path in self._replaced:
-            remove(path)
+            try:
+                remove(path)
+            except PermissionError:  # on Windows, while somebody reads it: the next start removes all that is left
+                break
             self._looked.pop(path, None)
         self._replaced = []
 
@@ -299,7 +309,10 @@ class Run:
                 lease.release()
         finally:
             if lock is not None:
-                lock.close()
+                lock.release(remove=self._discarded)
+            if self._discarded:
+                with contextlib.suppress(OSError):  # whatever else is in there is not the run's
+                    self.path.rmdir()
 
     def _check_lease(self) -> None:
         if self._lease is not None:
@@ -307,7 +320,7 @@ class Run:
 
     def discard(self) -> None:
         """Forget everything: the next try starts anew instead of resuming it. ``run.json`` goes last, so that a kill in
-        the middle leaves a run, and not a folder that nobody knows."""
+        the middle leaves a run, and not a folder that nobody knows; the folder goes with the lock."""
         held = self._lock is not None
         if not held:
             self._take_lock()
@@ -315,12 +328,10 @@ class Run:
             forget_answers(self.path / JOURNAL)
             for path in (*part_files(self.path / PARTS), self.path / DOCUMENT):
                 remove(path)
-            with contextlib.suppress(OSError):  # whatever else is in there is not the run's
+            with contextlib.suppress(OSError):
                 (self.path / PARTS).rmdir()
             remove(self.path / RUN_JSON)
-            (self.path / LOCK).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+            self._discarded = True
         finally:
             if not held:
                 self._release()
@@ -378,16 +389,16 @@ class Run:
         else:
             database.register("everything", self._everything(parts))
             everything = "everything"
-        failed = np.fromiter(failed_at_last(parts), np.int64)
+        stored, failed = self._stored(parts), np.fromiter(failed_at_last(parts), np.int64)
         database.register("failed", pa.table({"index": pa.array(failed)}))
         database.execute(
             "CREATE OR REPLACE VIEW rows AS "
-            f"SELECT * EXCLUDE (error, error_image) FROM {everything} WHERE error IS NULL"
+            f"SELECT {columns_now(self.about, stored)} FROM {everything} WHERE error IS NULL"
         )
         # a case that was asked again and failed again has several rows; which of its errors is told does not matter
         database.execute(
             "CREATE OR REPLACE VIEW errors AS "
-            f'SELECT case_index, any_value("case") AS "case", any_value(error) AS error, '
+            f'SELECT case_index, any_value({case_now(self.about, stored)}) AS "case", any_value(error) AS error, '
             f"any_value(error_image) AS image "
             f"FROM {everything} WHERE error IS NOT NULL AND case_index IN (FROM failed) GROUP BY case_index"
         )
@@ -397,12 +408,23 @@ class Run:
         at a time: for a database that may not open files itself. ``error`` is null in rows of cases that succeeded."""
         return self._everything(self._parts())
 
+    @property
+    def columns(self) -> str:
+        """What to SELECT of ``everything``, which has looked at the parts: what cases that succeeded have, in the words
+        of today."""
+        return columns_now(self.about, self._stored(self._good))
+
+    def _stored(self, parts: Sequence[Part]) -> pa.Schema:
+        """The columns of its parts."""
+        return parts[0].columns if parts else pa.schema(self._schema or _OWN_COLUMNS)
+
     def _everything(self, parts: Sequence[Part]) -> Any:
         from pyarrow.dataset import dataset
 
+        stored = self._stored(parts)
         if not parts:
-            return pa.schema(self._schema or _OWN_COLUMNS).empty_table()
-        return dataset([os.path.abspath(part.path) for part in parts], schema=parts[0].columns, format="parquet")
+            return stored.empty_table()
+        return dataset([os.path.abspath(part.path) for part in parts], schema=stored, format="parquet")
 
     def grown(self) -> bool:
         """Whether its parts are others than when they were last looked at."""
@@ -457,13 +479,9 @@ class Run:
         )
 
     def _take_lock(self) -> None:
-        # neither what a link in a stranger's folder points to, nor a pipe that nobody reads
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        self._lock = os.fdopen(os.open(self.path / LOCK, flags, 0o666), "rb", buffering=0)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._release()
+            self._lock = LockFile(self.path / LOCK)
+        except BlockingIOError:
             raise RunBusy(
                 f"{self.address} is being written by another process; wait for it, or choose another --out."
             ) from None
@@ -488,7 +506,7 @@ def _table(finished: list[Finished], schema: pa.Schema) -> pa.Table:
         number.extend(range(len(found)))
         error.extend([item.error] * len(found))
         image.extend([None if item.error is None else item.image] * len(found))
-    columns = [own[name] if name in own else [row.get(name) for row in rows] for name in schema.names]
+    columns = [own[name] if name in own else [row.get(name_now(name)) for row in rows] for name in schema.names]
     return pa.table(columns, schema=schema)
 
 

@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -13,12 +14,14 @@ from misdetect.engine.line import Message, work
 from misdetect.engine.requests import Case, Finished, Study, UnderWay
 from misdetect.said.errors import DetectorFailed
 
+_NOT_HEEDED = [signal.Signals[name] for name in ("SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+
 
 def _work(parent: "Connection[Any, Any]", *how: Any) -> None:
     """The body of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in _NOT_HEEDED:
+        signal.signal(number, signal.SIG_IGN)  # the parent decides when to stop
     study, make_detector, asking = how
     work(parent, lambda: asking.pump(make_detector(), study))
 
@@ -31,12 +34,8 @@ class _Process(Seat):
         spawn = multiprocessing.get_context("spawn")
         self.line, theirs = spawn.Pipe()
         self.process = spawn.Process(target=_work, args=(theirs, *how), daemon=True)
-        # a worker leaves Ctrl-C to its parent from the first moment on, before it can say so itself
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _deaf_to_ctrl_c():
             self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def send(self, cases: list[Case]) -> None:
@@ -65,6 +64,20 @@ class _Process(Seat):
             self.process.kill()
             self.process.join()
         self.line.close()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A worker that is started inside leaves Ctrl-C to its parent from the first moment on, before it can say so
+    itself; on Windows only from then on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # type: ignore[attr-defined, unused-ignore]
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # type: ignore[attr-defined, unused-ignore]
 
 
 class Workers(Conversation):

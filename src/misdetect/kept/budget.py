@@ -8,7 +8,6 @@ Where the file is in the mirror of a store, the store holds a count that is neve
 at a time, before the first of them is taken. A machine that goes on for one that was lost counts all of them as spent.
 """
 
-import fcntl
 import os
 import re
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from misdetect.kept.files import remove
 from misdetect.kept.mirror import Mirror, mirror_of
+from misdetect.kept.system import locked, open_plainly, read_first, unlink, write_first
 from misdetect.said.errors import BadData, BadSpec, BudgetSpent
 
 AHEAD = 32
@@ -116,18 +116,15 @@ class Budget:
         if self.path is not None and not self._goes_on:
             self.close()
             remove(self.path)
-            self._entered.unlink(missing_ok=True)
+            unlink(self._entered)
 
     def settle(self) -> None:
         """Enter the exact count in the store, where there is one: nothing is under way any more."""
         if self._mirror is not None and self.path is not None and self.path.exists():
             with self._lock:
                 file = self._open()
-                fcntl.flock(file, fcntl.LOCK_EX)
-                try:
+                with locked(file):
                     self._enter(self._mirror, self._read(file))
-                finally:
-                    fcntl.flock(file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -195,28 +192,23 @@ class Budget:
             if self._file is None and not self.path.exists():
                 return 0, 0
             file = self._open()
-            fcntl.flock(file, fcntl.LOCK_SH)
-            try:
+            with locked(file, shared=True):
                 return self._read(file)
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)
 
     def _locked(self, n: int, whole: bool = False) -> int:
         """``_after`` on the file, under its lock, written before it returns."""
         file = self._open()
-        fcntl.flock(file, fcntl.LOCK_EX)
         try:
-            count, counted = self._after(self._read(file), n, whole)
-            if counted:
-                if self._mirror is not None:
-                    self._enter_ahead(self._mirror, count)
-                # A write this small inside one page is whole or absent, also when the process is killed here.
-                os.pwrite(file, _record(count), 0)
-            return counted
+            with locked(file):
+                count, counted = self._after(self._read(file), n, whole)
+                if counted:
+                    if self._mirror is not None:
+                        self._enter_ahead(self._mirror, count)
+                    # A write this small inside one page is whole or absent, also when the process is killed here.
+                    write_first(file, _record(count))
+                return counted
         except OSError as error:
             raise BadData(f"The budget file {self.path} cannot be written: {error.strerror}.") from None
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _open(self) -> int:
         # A forked child shares its parent's open file and with it the lock, which would then exclude nobody.
@@ -227,7 +219,7 @@ class Budget:
             assert self.path is not None
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._file = open_plainly(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError as error:
                 raise BadData(f"The budget file {self.path} cannot be opened: {error.strerror}.") from None
             self._pid = os.getpid()
@@ -244,17 +236,14 @@ class Budget:
     def _go_by(self, mirror: Mirror, file: int) -> None:
         """Take over the count of the store, unless it is what this machine entered last: then the own is more exact."""
         assert self.path is not None
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
+        with locked(file):
             there = mirror.remote.entries(mirror.name_of(self.path))
             known = mirror.remote.read(mirror.name_of(self.path)) if there else b""
             entered = self._entered.read_bytes() if self._entered.exists() else b""
             if known != entered:
                 os.ftruncate(file, 0)
-                os.pwrite(file, known, 0)
+                write_first(file, known)
                 self._entered.write_bytes(known)
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _enter_ahead(self, mirror: Mirror, count: tuple[int, int]) -> None:
         entered = _RECORD.fullmatch(self._entered.read_bytes()) if self._entered.exists() else None
@@ -271,7 +260,7 @@ class Budget:
         self._entered.write_bytes(_record(count))
 
     def _read(self, file: int) -> tuple[int, int]:
-        data = os.pread(file, _SIZE + 1, 0)
+        data = read_first(file, _SIZE + 1)
         if os.fstat(file).st_nlink == 0:
             raise BadData(f"The budget file {self.path} was deleted while it was in use: start the run again.")
         if not data:

@@ -13,8 +13,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from misdetect.kept.mirror import fetch_if_wanted, mirror_of
+from misdetect.kept.mirror import fetch, is_wanted, mirror_of
 from misdetect.kept.remote import as_url
+from misdetect.kept.system import open_plainly, open_to_read, replace, sync_folder, unlink
 from misdetect.said.errors import BadSpec
 
 LARGEST = 16 << 30
@@ -23,23 +24,19 @@ LARGEST = 16 << 30
 
 def open_regular(path: Path | str, largest: int = LARGEST) -> BufferedReader:
     """A regular file of at most ``largest`` bytes, opened for reading; an ``OSError`` that says what else it is."""
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
+    file = open(open_to_read(path), "rb")  # noqa: SIM115
     try:
-        about = os.fstat(number)
-        if stat.S_ISDIR(about.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        about = os.fstat(file.fileno())
         if about.st_size > largest:
             raise OSError(errno.EFBIG, f"it has {about.st_size} bytes, and at most {largest} are read", str(path))
-        if fetch_if_wanted(Path(path), about):
-            fetched = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            os.dup2(fetched, number, inheritable=False)
-            os.close(fetched)
-        return open(number, "rb")
+        if not is_wanted(Path(path), about):
+            return file
     except BaseException:
-        os.close(number)
+        file.close()
         raise
+    file.close()  # Windows replaces no open file
+    fetch(Path(path))
+    return open(open_plainly(path, os.O_RDONLY), "rb")
 
 
 def read_regular(path: Path | str, largest: int = LARGEST) -> bytes:
@@ -81,7 +78,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     check_writable(path)
     temporary = path.with_name(f".{path.name}.writing")
     try:
-        with open(temporary, "wb", opener=_plainly) as file:
+        with open(temporary, "wb", opener=open_plainly) as file:
             yield file
         mirror = mirror_of(path)
         if mirror is not None:
@@ -100,7 +97,7 @@ def remove(path: Path) -> None:
     mirror = mirror_of(path)
     if mirror is not None:
         mirror.remove(Path(os.path.abspath(path)))
-    path.unlink(missing_ok=True)
+    unlink(path)
 
 
 def move(path: Path, target: Path) -> None:
@@ -109,21 +106,12 @@ def move(path: Path, target: Path) -> None:
     if mirror is not None and path.is_file():
         mirror.publish(Path(os.path.abspath(target)), path.read_bytes())
         mirror.remove(Path(os.path.abspath(path)))
-    os.replace(path, target)
-
-
-def _plainly(path: str, flags: int) -> int:
-    """Open a file, not what a link in a stranger's folder points to, and without waiting for the reader of a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    replace(path, target)
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
     """Rename ``temporary``, a finished file beside ``path``, to ``path``, synced first: no crash leaves half."""
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace(temporary, path)
+    sync_folder(path.parent)

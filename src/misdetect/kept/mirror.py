@@ -6,7 +6,6 @@ read; until then a file of its size and of no content stands for it. Mirrors are
 be deleted whenever nothing runs.
 """
 
-import fcntl
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from uuid import uuid4
 from misdetect.kept.lease import FOLDER as LEASE
 from misdetect.kept.lease import Lease
 from misdetect.kept.remote import OBJECT_STORES, Entry, Remote, Unreachable, as_url
+from misdetect.kept.system import locked, replace, unlink
 from misdetect.said.errors import BadSpec, MisdetectError
 
 E = TypeVar("E", bound=MisdetectError)
@@ -76,20 +76,19 @@ class Mirror:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process at a time: two would remove each other's files."""
-        with open(self.folder / ".refreshing", "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with open(self.folder / ".refreshing", "wb") as file, locked(file.fileno()):
             yield
 
     def _drop(self, name: str, there: Mapping[str, Entry]) -> None:
         """Remove files that the store does not have; what only this machine has stays as long as there is a run."""
         top, own = self.folder / name, _LOCAL if there else _PASSING
         if top.is_file() and name not in there:
-            top.unlink()
+            unlink(top)
         for directory, _, files in os.walk(top, topdown=False):
             for file in files:
                 path = Path(directory) / file
                 if not own.fullmatch(file) and self.name_of(path) not in there:
-                    path.unlink(missing_ok=True)
+                    unlink(path)
             if not os.listdir(directory):
                 os.rmdir(directory)
 
@@ -114,7 +113,7 @@ class Mirror:
         with open(temporary, "wb") as file:
             file.truncate(entry.size)
         os.utime(temporary, ns=(0, 0))
-        os.replace(temporary, path)
+        replace(temporary, path)
 
     def _place_for(self, name: str) -> Path:
         path = self.folder / name
@@ -133,7 +132,7 @@ class Mirror:
             self.remote.fetch({name: folder / str(i) for i, name in enumerate(wanted)})
             for i, (name, entry) in enumerate(wanted.items()):
                 os.utime(folder / str(i), ns=(_nanoseconds(entry), _nanoseconds(entry)))
-                os.replace(folder / str(i), self._place_for(name))
+                replace(folder / str(i), self._place_for(name))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -173,8 +172,8 @@ class Mirror:
         """The right to write to ``folder``; who asks has the lock of the local one."""
         holder = self.folder / _HOLDER
         if not holder.exists():
-            holder.write_text(uuid4().hex)
-        return Lease(self.remote, self.name_of(folder), holder.read_text())
+            holder.write_text(uuid4().hex, encoding="utf-8")
+        return Lease(self.remote, self.name_of(folder), holder.read_text(encoding="utf-8"))
 
     def beside(self, name: str) -> None:
         """The same for what is kept beside the run ``name``. A count of this machine is more exact than the store's, so
@@ -183,7 +182,7 @@ class Mirror:
             there = self.remote.entries(name + suffix)
             path = self.folder / (name + suffix)
             if not there:
-                path.unlink(missing_ok=True)
+                unlink(path)
             elif not path.exists() or suffix != ".budget":
                 self._fetch(there)
 
@@ -256,12 +255,15 @@ def refresh(path: Path) -> None:
         mirror.refresh(mirror.name_of(Path(os.path.abspath(path))))
 
 
-def fetch_if_wanted(path: Path, found: os.stat_result) -> bool:
-    """Copy the content of ``path`` where something stands in for it; whether that was so."""
-    if not _is_stand_in(found) or (mirror := mirror_of(path)) is None:
-        return False
-    mirror.fetch(Path(os.path.abspath(path)))
-    return True
+def is_wanted(path: Path, found: os.stat_result) -> bool:
+    """Whether something stands in for the content of ``path``."""
+    return _is_stand_in(found) and mirror_of(path) is not None
+
+
+def fetch(path: Path) -> None:
+    """Copy the content of ``path``, which is in a mirror."""
+    if (mirror := mirror_of(path)) is not None:
+        mirror.fetch(Path(os.path.abspath(path)))
 
 
 def readdressed(error: E, path: Path) -> E:

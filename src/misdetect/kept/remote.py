@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from misdetect.kept.system import WINDOWS, portable_name
 from misdetect.said.errors import BadData, BadSpec, MissingExtra
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oci", "oss", "memory")
@@ -109,6 +110,8 @@ class Remote:
         parts = name.split("/")
         if any(part in ("..", ".") or "\0" in part or "\\" in part for part in parts):
             raise Unreachable(f"{self.url} holds an object called {name!r:.80}, which leads out of its folder.")
+        if WINDOWS and any(part != portable_name(part) for part in parts if part):
+            raise Unreachable(f"{self.url} holds an object called {name!r:.80}, which no file on Windows can be.")
         return all(parts)  # some tools make objects of no bytes that stand for folders
 
     def read(self, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What null controls can tell: would a patch of mere texture have done the same?
+"""What controls can tell: would a patch of mere texture have done the same?
 
 A failure has an unknown *chance*: the share of patches (the same shape in the same place, filled from elsewhere in the
 photo) that make it too. Each patch that is asked about is one draw, so what is known of the chance is a Beta

@@ -1,6 +1,6 @@
 """What lies behind a mechanism: the particular reason of each miss, and the evidence for it.
 
-Beyond paper 3: a calibration miss names what took the good candidate away (and who suppressed it), a proposal miss
+Beyond paper 3: a discarded miss names what took the good candidate away (and who suppressed it), a proposal miss
 whether the first stage never fitted a box or ranked it too low. ``mechanisms`` has the paper's own algorithm.
 """
 
@@ -13,7 +13,7 @@ from misdetect.metrics.matching import overlap_of_pairs
 from misdetect.metrics.mechanisms import (
     AT_ONCE,
     BACKGROUND,
-    CALIBRATION,
+    DISCARDED,
     INTERCLASS,
     PROPOSAL,
     REGRESSOR,
@@ -50,7 +50,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "regressor": ("seen", "unseen", "class-box"),
     "interclass": ("reported", "hidden"),
     "background": ("right-class", "wrong-class"),
-    "calibration": ("suppressed", "top-k", "cap", "score", "too-small", "outvoted", "class-box", "taken"),
+    "discarded": ("suppressed", "top-k", "cap", "score", "too-small", "outvoted", "class-box", "taken"),
 }
 """What each mechanism is split into; every miss has exactly one of its mechanism's reasons."""
 
@@ -218,8 +218,8 @@ class _Verdict:
         cls, c: Candidates, fates: _Fates, box: Floats, label: int, code: int, at: int, seen: bool, t: Thresholds,
         how: Reading,
     ) -> "_Verdict":  # fmt: skip
-        if code == CALIBRATION:
-            return _calibration(c, fates, box, at, label, t)
+        if code == DISCARDED:
+            return _discarded(c, fates, box, at, label, t)
         if code == INTERCLASS:
             kept, _ = fates.row(at, int(c.scores[at].argmax()))
             return cls("reported" if kept >= 0 and c.scores[at].max() >= t.reported else "hidden")
@@ -253,7 +253,7 @@ def _scores_at(c: Candidates, rows: Ints, labels: Ints) -> tuple[Floats, Ints, F
     )
 
 
-def _calibration(c: Candidates, fates: _Fates, box: Floats, at: int, label: int, t: Thresholds) -> _Verdict:
+def _discarded(c: Candidates, fates: _Fates, box: Floats, at: int, label: int, t: Thresholds) -> _Verdict:
     """Why the well localised, well classified candidate ``at`` is not in the output."""
     score = c.scores[at, label]
     if score < t.reported:

@@ -2,7 +2,7 @@
 
 Pure functions of ``Candidates`` and boxes; no files, no images, no detector. ``missed`` says which objects were not
 found, ``attribute`` by which mechanism each was lost. The reasons within a mechanism and the evidence, which go beyond
-the paper, are in ``diagnosis``; what was chosen where the paper is silent is in docs/definitions.md.
+the paper, are in ``diagnosis``; what was chosen where the paper is silent is in docs/definitions/explain.md.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from misdetect.nouns.candidates import Candidates
 from misdetect.nouns.detections import Detections, Truth
 from misdetect.said.errors import BadArray
 
-PROPOSAL, REGRESSOR, INTERCLASS, BACKGROUND, CALIBRATION = range(5)
-MECHANISMS = ("proposal", "regressor", "interclass", "background", "calibration")
+PROPOSAL, REGRESSOR, INTERCLASS, BACKGROUND, DISCARDED = range(5)
+MECHANISMS = ("proposal", "regressor", "interclass", "background", "discarded")
 """Paper 3's five mechanisms, in the order of the detection pipeline."""
 
 Miss = Literal["any", "exclusive"]
@@ -122,7 +122,7 @@ class Localised:
         found[self.of] = BACKGROUND
         (strong,) = (self.scores >= t.cls).ravel().nonzero()
         found[self.of[strong // self.scores.shape[1]]] = INTERCLASS
-        found[self.of[self.own >= t.cls]] = CALIBRATION
+        found[self.of[self.own >= t.cls]] = DISCARDED
         return found
 
 

@@ -2,7 +2,7 @@
 
 ``judge`` takes the detections on the background (the reference) and on the synthetic image, leaves out those of the
 inserted object, and lists each change: its type, whether the oracle counts it, and whether it is only a score that
-flickers across the threshold. Functions of arrays; choices are in ``Oracle`` and explained in docs/definitions.md.
+flickers across the threshold. Functions of arrays; choices are in ``Oracle`` and explained in docs/definitions/fuzz.md.
 """
 
 from collections.abc import Sequence

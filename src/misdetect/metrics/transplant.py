@@ -2,7 +2,7 @@
 
 ``compare_all`` takes the detections on the clean image (D_∅) and on edited ones (D_xy) and gives S of eq. 1, the
 maximal coverage C_T of eq. 3, the class difference, and what happened to each original detection. Functions of arrays
-only; choices that the paper leaves open are in ``Rules`` and explained in docs/definitions.md.
+only; choices that the paper leaves open are in ``Rules`` and explained in docs/definitions/scan.md.
 """
 
 from collections.abc import Sequence

@@ -95,19 +95,44 @@ LEVELS: tuple[tuple[str, type], ...] = (
 )
 
 
+PLAIN: Mapping[str, str] = {
+    "Detector": "boxes only",
+    "Traced": "looks inside",
+    "Differentiable": "gives gradients",
+    "Trainable": "can be retrained",
+}
+"""The levels in plain words."""
+_NEEDED = {
+    "Detector": "a detector",
+    "Traced": "a detector that looks inside (Traced)",
+    "Differentiable": "a detector that gives gradients (Differentiable)",
+    "Trainable": "a detector that can be retrained (Trainable)",
+}
+_OFFERED = {
+    "Detector": "returns boxes only",
+    "Traced": "looks inside, and gives no gradients",
+    "Differentiable": "gives gradients, and cannot be retrained",
+    "Trainable": "can be retrained",
+    "none": "is none",
+}
+
+
 def level(detector: object) -> str:
     """The highest level ``detector`` offers, by name; "none" for stored predictions and the like."""
     return next((name for name, protocol in LEVELS if isinstance(detector, protocol)), "none")
+
+
+def in_words(name: str) -> str:
+    """What a level is called where people meet it."""
+    return PLAIN.get(name, name)
 
 
 def require(detector: object, protocol: Any, study: str, instead: str) -> Any:
     """``detector`` if it offers ``protocol``, else a ``LevelTooLow`` that says what to use ``instead``."""
     if isinstance(detector, protocol):
         return detector
-    found = level(detector)
-    needed = "detector" if protocol is Detector else f"{protocol.__name__} detector"
-    offered = "none" if found == "none" else f"a {found}"
-    raise LevelTooLow(f"{study} needs a {needed}; {describe(detector)} is {offered}: {instead}.")
+    needed, offered = _NEEDED[protocol.__name__], _OFFERED[level(detector)]
+    raise LevelTooLow(f"{study} needs {needed}; {describe(detector)} {offered}: {instead}.")
 
 
 def as_white_box(detector: Any) -> tuple[Any, str | None]:

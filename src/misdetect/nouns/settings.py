@@ -8,6 +8,7 @@ decides: the rows of a run (most), only how these are shown (``VIEW``), or only 
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -87,6 +88,24 @@ class Setting:
         """The values of a ``Literal``; empty where any value of the type will do."""
         return tuple(c for part in _parts(self.type) if get_origin(part) is Literal for c in get_args(part))
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values: in Python a tuple or a list, and anywhere one word with commas."""
+        return any(get_origin(part) is tuple for part in _parts(self.type))
+
+    def listed(self, value: Any) -> Any:
+        """``value`` of a setting with several values as a tuple, where it is a list or a word with commas."""
+        if isinstance(value, list):
+            return tuple(value)
+        if not isinstance(value, str):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if self.type == tuple[str, ...]:
+            return tuple(part for part in parts if part)
+        if not all(_NUMBER.fullmatch(part) for part in parts):
+            return value if len(parts) == 1 else tuple(parts)
+        return tuple(int(part) if re.fullmatch(r"[-+]?[0-9]{1,4000}", part) else float(part) for part in parts)
+
     def check(self, value: Any) -> None:
         """Raise a ``BadSpec`` if ``value`` is not one that this setting takes."""
         if not any(_fits(value, part) for part in _parts(self.type)):
@@ -101,6 +120,7 @@ class Setting:
         return " or ".join((*map(str, self.choices), *(_WORDS.get(part, str(part)) for part in plain)))
 
 
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _WORDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
@@ -137,8 +157,16 @@ class Settings:
     """Base of all settings: checked when made, as a JSON-able ``document`` and back (``of``)."""
 
     def __post_init__(self) -> None:
+        self.take_lists()
         for setting in settings_of(type(self)):
             setting.check(getattr(self, setting.name))
+
+    def take_lists(self) -> None:
+        """Make tuples of lists and of words with commas; for a class that looks at its values before they are
+        checked."""
+        for setting in settings_of(type(self)):
+            if setting.is_list:
+                object.__setattr__(self, setting.name, setting.listed(getattr(self, setting.name)))
 
     def document(self, decides: str = "rows") -> dict[str, Any]:
         """The settings that decide ``decides``, as ``run.json`` has them."""

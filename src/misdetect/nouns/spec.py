@@ -15,6 +15,8 @@ from misdetect.said.errors import BadSpec
 
 T = TypeVar("T", int, float, str, bool)
 _OPTION = re.compile(r",(?=[A-Za-z_][\w.-]*=)")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+"""Begins a path of Windows; no scheme has one letter."""
 _NUMBER = re.compile(r"[A-Za-z0-9.+-]+")
 """What may be in a number, be it nan: Python also takes underscores, and the digits of every script."""
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -44,10 +46,11 @@ class Spec:
         of one scheme only stands for that."""
         text = text.strip()
         head, rest = split_options(text)
-        if ":" not in head and (known := _SCHEMES.get(Path(head).suffix.lower())):
-            text, head = f"{known}:{text}", f"{known}:{head}"
+        bare = is_path(head)
+        if bare and (known := _SCHEMES.get(Path(head).suffix.lower())):
+            text, head, bare = f"{known}:{text}", f"{known}:{head}", False
         scheme, colon, target = head.partition(":")
-        if not colon or not scheme:
+        if bare or not colon or not scheme:
             raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
         if target.startswith("//"):
             target = head
@@ -103,6 +106,11 @@ class Spec:
         return None
 
 
+def is_path(text: str) -> bool:
+    """Whether ``text``, a spec without its options, begins with no scheme: it can only be a path."""
+    return ":" not in text or _DRIVE.match(text) is not None
+
+
 def split_options(text: str) -> tuple[str, list[str]]:
     """What stands before the first option, and each option as ``name=value``."""
     head, *options = _OPTION.split(text)
@@ -139,4 +147,5 @@ def _meant_file(text: str) -> str:
     meant = _FILES.get(Path(name).suffix.lower(), ())
     if name and Path(name).is_dir():
         meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)
-    return f" Did you mean {' or '.join(repr(each.format(name)) for each in meant)}?" if meant else ""
+    shown = [f"'{each.format(name)}'" for each in meant]  # not their repr, which doubles what is in names of Windows
+    return f" Did you mean {' or '.join(shown)}?" if meant else ""

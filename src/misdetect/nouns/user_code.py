@@ -25,7 +25,7 @@ def resolve(target: str, where: str) -> tuple[Callable[..., Any], str]:
     The current folder is importable, and so is the folder of a file named by path, as if it had been run as a script.
     """
     module_name, colon, attribute = target.rpartition(":")
-    if not colon or not module_name or not attribute:
+    if not colon or not module_name or not attribute or attribute[0] in "/\\":  # no name after C:\\file.py
         raise BadSpec(f"{where!r}: expected python:package.module:name or python:path/to/file.py:name. Got {target!r}.")
     _make_importable(Path.cwd())
     try:

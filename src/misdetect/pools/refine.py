@@ -39,7 +39,8 @@ class Outline:
 
 @dataclass(frozen=True)
 class Refinement(Settings):
-    """What an object must be like to stay; the defaults are explained in docs/pool.md.
+    """What an object must be like to stay; docs/pool.md lists the options. The defaults were chosen
+    by looking at contact sheets.
 
     ``min_side`` pixels of its shorter side at least, ``max_side`` as share of the image's width and height at most,
     ``border`` pixels between it and the image's edge at least; no second piece above ``component`` of its area, and an

@@ -41,7 +41,8 @@ def opaque(cutout: Cutout) -> Pixels:
     """``cutout`` as an RGB crop: a transparent pixel takes the colour of the nearest pixel of the object.
 
     A hash has to say something about every cell. Black would turn it into a hash of the silhouette, which a box in a
-    photo does not have; docs/pool.md compares the choices.
+    photo does not have: compared by whether an object's box in its own photo finds its cutout first, the nearest
+    pixel did in 91 % of 343 objects of 66 COCO photos, grey or the mean colour in 74 %, black in 47 %.
     """
     rgb = cutout.rgba[:, :, :3]
     mask = cutout.mask

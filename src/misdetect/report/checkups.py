@@ -18,12 +18,13 @@ from misdetect.kept.files import write_atomically
 from misdetect.kept.mirror import address_of
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData, MisdetectError
+from misdetect.said.glossary import in_words_of_today
 from misdetect.studies.contract import Document
 from misdetect.studies.kinds import in_checkup
 
 CHECKUP, PLAN, REPORT = "checkup.json", "plan.json", "report.html"
-FORMAT = 1
-"""Of ``checkup.json``. Raise it when an older one can no longer be read."""
+FORMAT, OLDER = 2, 1
+"""Of ``checkup.json``. What is older is read in the words of today."""
 _CHECK = "check"
 """Where ``checkup.json`` has the checksum of everything else in it."""
 
@@ -62,7 +63,7 @@ def read_checkup(folder: Path) -> Document:
             f"{address_of(folder)} is the folder of a checkup that is not finished; go on with: {_command(folder)}"
         )
     found, _ = read_json(path, what="what a checkup found")
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(found, dict) or found.get("format") not in (OLDER, FORMAT):
         raise BadData(
             f"{address_of(path)} was not written by this version of misdetect. The same command writes it anew, and "
             f"asks nothing twice: {_command(folder)}"
@@ -73,7 +74,8 @@ def read_checkup(folder: Path) -> Document:
             f"{address_of(path)} is damaged, it is not as it was written; the same command writes it anew: "
             f"{_command(folder)}"
         )
-    del found["format"]
+    if found.pop("format") == OLDER:
+        found = in_words_of_today(found)
     studies = {name: {**study, "out": address_of(folder / name)} for name, study in found["studies"].items()}
     order = [kind.name for kind in in_checkup() if kind.name in studies]  # the file has them by the alphabet
     return {

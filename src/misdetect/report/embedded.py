@@ -25,7 +25,7 @@ COLUMNS = (
     "failure", "again", "evidence", "replay",
 )  # fmt: skip
 """What a row of a page has. ``by``: the attack, or the class of the object that was put in; ``size``: COCO's;
-``scene``: the picture that shows it; ``failure``: it harms, and is neither flicker nor what a null control does too;
+``scene``: the picture that shows it; ``failure``: it harms, and is neither flicker nor what a control does too;
 ``again``: another study tells of the same failure of the same image."""
 _CODED = ("study", "case", "image", "condition", "label", "state", "outcome", "harm", "became", "tide", "mechanism",
           "reason", "by", "size", "scene", "replay")  # fmt: skip

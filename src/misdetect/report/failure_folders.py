@@ -38,7 +38,8 @@ def write_folders(
             _draw(pictures, failure, folder)
             said = with_note(failure, notes or {})
             document = {"failure": _plain(failure) | said, **_source(run)}
-            (folder / "failure.json").write_text(json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n")
+            text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
+            (folder / "failure.json").write_text(text, encoding="utf-8")
             (folder / "README.md").write_text(_page(run, failure, folder, said), encoding="utf-8")
     return names
 

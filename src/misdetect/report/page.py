@@ -27,6 +27,7 @@ from misdetect.report.embedded import as_columns, counted, page_rows
 from misdetect.report.scenes import detections, draw_scenes, image_records, stages, take_photos
 from misdetect.report.views import charts_of
 from misdetect.said.errors import MisdetectError
+from misdetect.said.glossary import WORDS, used
 from misdetect.studies.contract import Document
 from misdetect.studies.kinds import kind_of, reported_by, words
 
@@ -91,6 +92,7 @@ def report_page(
     top = "" if findings is None else top_findings(findings, failing)
     body = [f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header>', _navigation(runs)]
     body += ["<main>", top, _overview(runs, skipped), _gallery(rows, left_out, lacking), *parts, "</main>"]
+    body[-1:] = [words_block(" ".join([*body, json.dumps(charts)])), "</main>"]
     body.append(_footer(footer))
     blocks = json_block("report-data", {"meta": meta, "rows": kept})
     blocks += json_block("report-pictures", album.pictures)
@@ -136,6 +138,7 @@ def _meta(
 ) -> dict[str, Any]:
     """Images and scenes, with their pictures in ``album``; the photos of those that are ``mapped`` first."""
     meta: dict[str, Any] = {"images": {}, "scenes": {}, "reported": _reported(runs), "words": words()}
+    meta["glossary"] = dict(WORDS)
     if data:
         directories = {study: run.directory for study, run in runs.items()}
         largest = max(data.values(), key=len)
@@ -194,6 +197,13 @@ def _gallery(rows: Sequence[Row], left_out: int, lacking: str) -> str:
     warned = "<noscript><p>Charts and gallery need JavaScript, which is switched off here.</p></noscript>"
     return section("failures", "Failures, one by one", f"<p>{said}</p>{warned}<md-gallery></md-gallery>"
                     "<md-evidence></md-evidence>")  # fmt: skip
+
+
+def words_block(text: str) -> str:
+    """What the words in ``text`` mean, folded; nothing where none is explained."""
+    found = used(text)
+    told = "".join(f"<dt>{html.escape(word)}</dt><dd>{html.escape(gloss)}</dd>" for word, gloss in found.items())
+    return f'<details class="words"><summary>What the words mean</summary><dl>{told}</dl></details>' if told else ""
 
 
 def section(name: str, title: str, content: str) -> str:

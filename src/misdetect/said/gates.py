@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from misdetect.said.errors import BadGate
+from misdetect.said.glossary import KEYS, told_of
 
 LIMITS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -98,6 +99,12 @@ class Gate:
 
     def judge(self, document: Mapping[str, Any]) -> Verdict:
         """Whether ``document`` (of a study, of checkup, of compare) fails."""
+        found = self._judged(document)
+        if found.key is None and (renamed := told_of(self.key, KEYS)) is not None:
+            return self._unjudged(renamed)
+        return found
+
+    def _judged(self, document: Mapping[str, Any]) -> Verdict:
         if not self.moves:
             return self._held(document)
         return self._moved(document) if _studies(document) is None else self._moved_of_studies(document)

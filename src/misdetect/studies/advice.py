@@ -14,7 +14,7 @@ MECHANISMS = {
     ),
     "regressor": (
         "the box was moved away from them",
-        "Train the box head longer, or check the annotations' tightness.",
+        "See whether the annotated boxes fit tightly.",
     ),
     "interclass": (
         "another class scored higher",
@@ -24,7 +24,7 @@ MECHANISMS = {
         "their score sank into the background",
         "Lower the score threshold, or add examples like them to the training data.",
     ),
-    "calibration": (
+    "discarded": (
         "a right box was there and lost to a worse one, or to a cap",
         "Adjust the threshold, the IoU of the suppression, or the cap on detections.",
     ),
@@ -43,3 +43,8 @@ def pair(ends: Sequence[float] | None) -> tuple[float, float] | None:
 def percent(value: float, ends: Sequence[float] | None) -> str:
     narrow = ends is not None and 100 * ends[1] - 100 * ends[0] < 2  # it would be told as "2 to 2"
     return words.percent(value) + words.within(ends, 1 if narrow else 0, 100)
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``; nothing where there is none."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -94,7 +94,7 @@ def class_aware(truth: Truth, loss: Loss = "all") -> Slope:
     """The slope of CWAT's loss: the mean over the classes present of the mean loss of a class's objects.
 
     A detector gives L(T), a mean over the objects T of an image. What class c adds to the sum, n L(T) - (n - n_c)
-    L(T without c), divided by n_c, is the mean over its objects; losses of the background cancel. docs/definitions.md.
+    L(T without c), divided by n_c, is the mean over its objects; losses of the background cancel. docs/attack.md.
     """
     real = truth[~np.asarray(truth.crowd, dtype=np.bool_)]
     classes, sizes = np.unique(real.labels, return_counts=True)

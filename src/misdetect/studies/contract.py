@@ -102,7 +102,7 @@ class Evidence:
     first: Callable[[Run], str] | None = None
     shown: str = "true"
     titled: str = "{by}"
-    control: str = "with the null control"
+    control: str = "with the control"
     told: str = "{by}"
     stage: Callable[[Run, Dataset], Stage] | None = None
     boxes: str | None = None

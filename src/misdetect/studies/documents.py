@@ -55,7 +55,12 @@ def read_document(run: Run) -> Document:
         sound = found.pop(_CHECK) == _checksum(found)
         shown = run.chosen
         current = (found["done"], found["cases"], found["failed"]) == (len(run.done()), run.cases, len(run.failed()))
-        if sound and current and all(found["settings"].get(name) == value for name, value in shown.items()):
+        if (
+            sound
+            and current
+            and not run.older
+            and all(found["settings"].get(name) == value for name, value in shown.items())
+        ):
             return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, MisdetectError):  # of the rows

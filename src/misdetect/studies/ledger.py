@@ -20,6 +20,7 @@ from misdetect.engine.store import Run, new_database
 from misdetect.kept.files import check_writable, write_atomically
 from misdetect.nouns.labels import Joined
 from misdetect.said.errors import BadSpec
+from misdetect.said.glossary import told_of_query
 from misdetect.studies.kinds import kind_of
 
 OUTCOMES = ("found", "missed", "renamed", "moved", "extra", "ignored")
@@ -80,7 +81,7 @@ def _asked(runs: Sequence[Run], sql: str) -> pa.Table:
         for number, run in enumerate(run for run in runs if run.done()):
             database.register(f"parts_{number}", run.everything())
             selects.append(f"""
-                (WITH rows AS (SELECT * EXCLUDE (error, error_image) FROM parts_{number} WHERE error IS NULL
+                (WITH rows AS (SELECT {run.columns} FROM parts_{number} WHERE error IS NULL
                     ORDER BY case_index, row)
                 SELECT * REPLACE ({_respelt(run, "label")}, {_respelt(run, "became")}) FROM ({ledger_select(run)}))""")
         database.execute(f"CREATE VIEW ledger AS {' UNION ALL '.join(selects)}")
@@ -147,6 +148,8 @@ def runs_table(runs: Sequence[Run]) -> pa.Table:
 
 def query(runs: Sequence[Run], sql: str) -> pa.Table:
     """The answer of ``sql`` over ``ledger`` and ``runs``. It cannot read files or write anything."""
+    if (renamed := told_of_query(sql)) is not None:
+        raise BadSpec(f"the query cannot be answered: {renamed}")
     try:
         return _answer(runs, sql)
     except duckdb.Error as error:

@@ -19,6 +19,7 @@ from typing import Any
 from misdetect.engine.store import Run
 from misdetect.kept.files import open_regular
 from misdetect.kept.mirror import mirror_of
+from misdetect.kept.system import open_plainly
 from misdetect.nouns.boxes import SIDES
 from misdetect.said.errors import BadSpec
 
@@ -85,8 +86,7 @@ def append_note(run: Run, row: Mapping[str, Any], note: Note) -> None:
     about = {name: row[name] for name in ("case", "image", "object", "label", "outcome", "became")}
     said = {"key": failure_key(row), **about, "tags": list(note.tags), "note": note.note}
     line = json.dumps({**said, "at": datetime.now(UTC).isoformat(timespec="seconds")}, ensure_ascii=False) + "\n"
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    with open(os.open(notes_file(run), flags, 0o666), "ab+") as file:
+    with open(open_plainly(notes_file(run), os.O_RDWR | os.O_APPEND | os.O_CREAT), "ab+") as file:
         whole = file.tell() == 0 or file.seek(-1, os.SEEK_END) < 0 or file.read(1) == b"\n"
         file.write(("" if whole else "\n").encode() + line.encode(errors="replace"))  # a crash may leave half a line
         file.flush()

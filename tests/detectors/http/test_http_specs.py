@@ -129,7 +129,10 @@ def test_closing_while_asking_ends_the_asking(server: Server, make: Make) -> Non
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("ending", ["", "detector.close()", "del detector", "sys.exit(0)", "fork()"])
+@pytest.mark.parametrize(
+    "ending",
+    ["", "detector.close()", "del detector", "sys.exit(0)", pytest.param("fork()", marks=pytest.mark.unix)],
+)
 def test_a_program_ends_in_silence(server: Server, ending: str) -> None:
     """No warning, no traceback and no hanging thread at exit, closed or not, nor in a forked child, which works."""
     program = f"""

@@ -139,7 +139,7 @@ def test_masked_gradients_are_called_out(detector, random_start, tmp_path):
     verdict = run.document["verdict"]
     assert verdict["attack"] == MASKED
     assert verdict["rung"] in run.document["ladder"]["broken"]
-    assert verdict["says"][0].startswith(f"Gradients masked, at the rung {verdict['rung']!r}")
+    assert verdict["says"][0].startswith(f"Gradients masked, at the step {verdict['rung']!r}")
     assert "robust" not in json.dumps(run.document).lower()
 
 
@@ -180,7 +180,7 @@ def test_restarts_lose_at_least_as_much(attacked, tmp_path):
 
 
 def test_a_black_box_is_refused_with_what_to_do_and_attacked_by_transfer(tmp_path):
-    with pytest.raises(LevelTooLow, match=r"needs a Differentiable detector.*--surrogate SPEC"):
+    with pytest.raises(LevelTooLow, match=r"needs a detector that gives gradients.*--surrogate SPEC"):
         md.attack(Black(), data(2), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     run = md.attack(Black(), data(6), out=tmp_path / "run", ladder=3, surrogate=f"{TOYS}:Tiles", **QUICK)

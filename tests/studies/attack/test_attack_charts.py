@@ -12,7 +12,7 @@ def test_objects_lost_under_each_attack_are_of_those_found_before():
     ]  # fmt: skip
     (bars,) = charts("attack", document, rows)
     assert [(mark["name"], mark["value"], mark["tone"], mark["text"]) for mark in bars["marks"]] == [
-        ("noise", 1, "unknown", "of 9 found before"), ("cls", 4, "calibration", "of 9 found before")
+        ("noise", 1, "unknown", "of 9 found before"), ("cls", 4, "discarded", "of 9 found before")
     ]  # fmt: skip
     assert bars["marks"][1]["filter"] == {"study": ["attack"], "by": ["cls"], "harm": ["harmful"]}
     assert (bars["most"], bars["about"]) == (

@@ -45,7 +45,7 @@ def test_ap50_under_attack_and_of_ablations():
 def test_the_ladder_is_in_percent_by_what_its_rungs_mean():
     figure = attack_figures.ladder(attacked())
     (axes,) = figure.axes
-    assert points(axes) == {"the rung holds": [12.5], "gradients masked": [50]}
+    assert points(axes) == {"the step holds": [12.5], "gradients masked": [50]}
     assert sorted(intervals(axes).tolist()) == [[0, 25], [25, 75]]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["noise", "fgsm", "far"]
     assert axes.get_title(loc="left") == "The ladder, loss cls, 5 images: gradients masked"

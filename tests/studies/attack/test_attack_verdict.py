@@ -89,7 +89,7 @@ def test_a_part_holds_weakens_or_falls_by_its_share_of_the_clean_ap50(ap50, clea
 
 def test_the_effect_is_told_with_its_numbers():
     found = verdict(told(), ["cls"])
-    assert found["says"][0].startswith("On 8 images no rung of the ladder is broken: all hold.")
+    assert found["says"][0].startswith("On 8 images no step of the ladder is broken: all hold.")
     assert "under the white-box attack" in found["says"][0]
     assert "under the transfer attack" in verdict(told() | {"transfer": True}, ["cls"])["says"][0]
     assert found["says"][1] == (
@@ -124,7 +124,7 @@ def test_where_the_foreground_goes(right, background, other, says):
         (None, UNCHECKED, "was checked not at all (--ladder 5 or more)"),
         ({"images": 0, "verdict": STRONG, "rung": None, "says": ""}, UNCHECKED, "was checked on 0 images only"),
         ({"images": 4, "verdict": UNCHECKED, "rung": None, "says": ""}, UNCHECKED, "was checked on 4 images only"),
-        ({"images": 9, "verdict": WEAK, "rung": "few", "says": "so"}, WEAK, "Attack too weak, at the rung 'few': so."),
+        ({"images": 9, "verdict": WEAK, "rung": "few", "says": "so"}, WEAK, "Attack too weak, at the step 'few': so."),
     ],
 )
 def test_strength_is_what_the_ladder_says(ladder, attack, says):

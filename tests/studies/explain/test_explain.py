@@ -139,7 +139,7 @@ def test_a_black_box_never_contradicts_the_inside_but_for_what_was_suppressed(tm
     for a, b, _ in pairs["both_missed"]:
         # what survived can hide a better candidate that was dropped: then the inside says calibration, or interclass
         # where the output shows a weaker box
-        assert b in ("unknown", a) or a == "calibration" or (a, b) == ("interclass", "background")
+        assert b in ("unknown", a) or a == "discarded" or (a, b) == ("interclass", "background")
 
 
 def test_the_evidence_names_the_suppressor_and_its_neighbour():
@@ -152,7 +152,7 @@ def test_the_evidence_names_the_suppressor_and_its_neighbour():
     )  # fmt: skip
     rows = drive(one(truth), NAMES, seen, inside=True)
     row = next(r for r in rows if r["kind"] == "object" and r["id"] == 7)
-    assert (row["mechanism"], row["reason"], row["suppressor_object"]) == ("calibration", "suppressed", 8)
+    assert (row["mechanism"], row["reason"], row["suppressor_object"]) == ("discarded", "suppressed", 8)
     assert (row["suppressor_y1"], row["suppressor_score"]) == (27, pytest.approx(0.9))
     assert (row["candidate"], row["pyramid"], row["own_score"]) == (5, 1, pytest.approx(0.6))
     assert row["top_labels"][:2] == ["cup", "bowl"]
@@ -208,7 +208,7 @@ def test_truth_from_another_data_set_is_joined_by_name():
 def test_the_reported_score_may_differ_from_theta_cls(tmp_path):
     data = dataset(12)
     document = explained(data, tmp_path / "run", score=0.6).document
-    assert document["reasons"]["calibration"].get("score", 0) > 0
+    assert document["reasons"]["discarded"].get("score", 0) > 0
     assert document["missed"] > explained(data, tmp_path / "again").document["missed"]
 
 

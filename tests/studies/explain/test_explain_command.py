@@ -35,23 +35,23 @@ def test_the_document_the_resumed_run_and_the_pictures(command, tmp_path):
     assert code == 0
     assert set(document) >= KEYS
     assert document["missed"] == sum(document["mechanisms"].values()) > 5
-    assert document["mechanisms"]["background"] > 0 < document["mechanisms"]["calibration"]
-    assert document["reasons"]["calibration"] == {"suppressed": document["mechanisms"]["calibration"]}
+    assert document["mechanisms"]["background"] > 0 < document["mechanisms"]["discarded"]
+    assert document["reasons"]["discarded"] == {"suppressed": document["mechanisms"]["discarded"]}
     assert document["settings"]["loc"] == 0.5
     assert document["settings"]["cls"] == 0.3
     again = json.loads(command(*common, "--json")[1])
     assert again["engine"]["queries"] == 0, "everything was there"
     assert {k: again[k] for k in KEYS} == {k: document[k] for k in KEYS}
     drawn = {path.rsplit("/", 1)[1]: path for path in document["pictures"]}
-    assert set(drawn) == {"mechanisms.png", "background.png", "calibration.png"}
+    assert set(drawn) == {"mechanisms.png", "background.png", "discarded.png"}
     # the fixed colour code is on the evidence: truth green, suppressor red
-    pixels = cv2.imread(drawn["calibration.png"])[:, :, ::-1].reshape(-1, 3)
+    pixels = cv2.imread(drawn["discarded.png"])[:, :, ::-1].reshape(-1, 3)
     for paint in ((30, 150, 70), (230, 140, 20), (40, 120, 220), (230, 60, 60)):
         assert (pixels == paint).all(axis=1).sum() > 200
     code, out, _ = command(*common)
     assert code == 0
     assert "objects missed" in out
-    assert f"{document['mechanisms']['calibration']} suppressed" in out
+    assert f"{document['mechanisms']['discarded']} suppressed" in out
 
 
 @pytest.mark.heavy
@@ -73,7 +73,7 @@ def test_a_black_box_gets_less_and_says_so(command, tmp_path):
     assert document["ignored"]["unknown-class"] > 0
     code, out, _ = command(*common, "--out", tmp_path / "b", "--inside", "--json")
     assert code == 2
-    assert "needs a Traced detector" in json.loads(out)["error"]["message"]
+    assert "needs a detector that looks inside (Traced)" in json.loads(out)["error"]["message"]
 
 
 @pytest.mark.parametrize("option", ["--loc", "--cls", "--score"])

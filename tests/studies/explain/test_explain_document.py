@@ -74,6 +74,27 @@ def test_confusions_are_the_most_frequent_pairs(run):
     assert run.document["confusions"] == expected[:10]
 
 
+def test_what_is_typical_of_a_mechanism_is_counted_again(run):
+    lost, every, found = run.lost, run.object, run.document["typical"]
+    assert set(found) == {row["mechanism"] for row in lost}
+
+    def size(row):
+        return "small" if row["area"] < 32**2 else "medium" if row["area"] < 96**2 else "large"
+
+    for name, each in found.items():
+        own = [row for row in lost if row["mechanism"] == name]
+        for label, band, misses, objects in each["groups"]:
+            assert misses == sum((row["label"], size(row)) == (label, band) for row in own)
+            assert objects == sum((row["label"], size(row)) == (label, band) for row in every)
+        most = Counter((row["label"], size(row)) for row in own).most_common(3)
+        assert [group[2] for group in each["groups"]] == [count for _, count in most]
+        assert each["sizes"] == {band: sum(size(row) == band for row in own) for band in ("small", "medium", "large")}
+        worst = Counter(row["image"] for row in own)
+        assert [worst[image] for image in each["images"]] == [count for _, count in worst.most_common(3)]
+        score, reached = each["half"]
+        assert reached == sum((row["own_score"] or 0) >= score for row in own)
+
+
 def ends(hit, among, group, repeats=1000):
     """The interval of Σ hit / Σ among, drawing groups again, resample by resample."""
     names = sorted(set(group))
@@ -103,7 +124,7 @@ def test_intervals_are_those_of_drawing_images_again(run):
 
 
 def slices_of(row):
-    """The slices an object is in, with docs/definitions.md's bounds."""
+    """The slices an object is in, with metrics/slices.py's bounds."""
     light, near = row["brightness"], row["crowding"]
     return {
         "class": row["label"],
@@ -256,7 +277,7 @@ def coco(run, mechanism):
         for r in run.detection
         if not (r["tide"] in ("Cls", "Loc", "Both") and (r["image"], r["matched"]) in gone)
     ]
-    gained = {"calibration": "own_score", "interclass": "rival_score"}
+    gained = {"discarded": "own_score", "interclass": "rival_score"}
     for r in fixed:
         given = r[gained[r["mechanism"]]] if r["mechanism"] in gained else None
         results.append(record(r, score=max(REPORTED, given or 0)))

@@ -56,13 +56,13 @@ def test_evidence_shows_what_there_is_and_nothing_outside_the_picture():
 
 SEEN = {
     "missed": 20,
-    "mechanisms": {"proposal": 2, "background": 12, "calibration": 6},
+    "mechanisms": {"proposal": 2, "background": 12, "discarded": 6},
     "tide": {"Miss": 10, "Cls": 5, "Loc": 3, "Both": 2},
     "sankey": [
         ["Miss", "background", 10],
         ["Cls", "background", 2],
-        ["Cls", "calibration", 3],
-        ["Loc", "calibration", 3],
+        ["Cls", "discarded", 3],
+        ["Loc", "discarded", 3],
         ["Both", "proposal", 2],
     ],
 }
@@ -73,11 +73,11 @@ def test_figure_3_shows_mechanisms_types_and_the_flow_between_them():
     figure = three_panels(document)
     mechanisms, types, flow = figure.axes
     assert bar_lengths(mechanisms) == pytest.approx([10, 60, 30])
-    assert [text.get_text() for text in mechanisms.get_yticklabels()] == ["proposal", "background", "calibration"]
+    assert [text.get_text() for text in mechanisms.get_yticklabels()] == ["proposal", "background", "discarded"]
     assert bar_lengths(types) == pytest.approx([50, 25, 15, 10])
     assert "zoo:x on rooms:val; IoU ≥ 0.5, score ≥ 0.3, miss any" in figure.get_supxlabel()
     said = {text.get_text() for text in flow.texts}
-    assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "calibration 6", "proposal 2"} == said
+    assert {"Miss 10", "Cls 5", "Loc 3", "Both 2", "background 12", "discarded 6", "proposal 2"} == said
     for band, (_, _, count) in zip(flow.collections, SEEN["sankey"], strict=True):
         edges = band.get_paths()[0].vertices
         ends = [np.ptp(edges[edges[:, 0] == x, 1]) for x in (0, 1)]

@@ -62,7 +62,7 @@ def test_a_planted_proximity_fault_is_found_and_named(rooms, pool, tmp_path, str
     run, campaign = fuzz(rooms, pool, box, tmp_path / "run", strategy=strategy, reach=3)
     found = run.document
     assert found["attributable"] >= 10
-    assert found["null_failures"] == 0, "the background's own texture is no object and disturbs nobody"
+    assert found["control_failures"] == 0, "the background's own texture is no object and disturbs nobody"
     assert found["attributable_by_type"]["missed"] == found["attributable"] == found["unique_failures"]
     assert found["harm"]["harmful"] == found["effects"]["lost right"] == found["attributable"]
     for row in campaign.failing:
@@ -279,7 +279,7 @@ def test_the_noise_of_a_restless_detector_is_counted_and_failures_must_repeat(ro
     (note,) = run.document["notes"]
     assert note.startswith("the detector is not deterministic: 5 of 5 answers differ")
     assert note in run.sentences
-    failing = [row for row in campaign.asked if row["null_failed"] is not None]
+    failing = [row for row in campaign.asked if row["control_failed"] is not None]
     assert any(row["queries"] > 2 for row in failing)
     for row in failing:
         patches = max(len(change["patches"]) for change in row["changes"])

@@ -26,7 +26,7 @@ KEYS = {
     "attributable", "attributable_by_type", "attributable_per_1000", "backgrounds", "by_control", "by_type", "cases",
     "cost", "coverage", "data", "detector", "distinct", "done", "effects", "failed", "failing_insertions",
     "failure_rate", "failures", "finished", "flicker", "harm", "harmful_per_1000", "insertions", "intervals", "joining",
-    "naturalness", "noise", "notes", "null_asked", "null_failures", "queries", "raw_failure_rate", "raw_failures",
+    "naturalness", "noise", "notes", "control_asked", "control_failures", "queries", "raw_failure_rate", "raw_failures",
     "relocated", "relocated_unique", "relocation", "scores", "settings", "shrunk", "study", "tables",
     "unique_failures",
 }  # fmt: skip
@@ -123,8 +123,8 @@ def test_what_is_said_of_insertions_is_counted_in_the_rows(run, phases):
     assert document["flicker"] == len(only)
     firm = [[c for c in row["changes"] if c["counts"] and not c["flickers"]] for row in failing]
     answered = [[c["patches"][0] for c in changes if c["patches"] is not None] for changes in firm]
-    assert document["null_asked"] == sum(map(bool, answered))
-    assert document["null_failures"] == sum(map(any, answered))
+    assert document["control_asked"] == sum(map(bool, answered))
+    assert document["control_failures"] == sum(map(any, answered))
     for name in TYPES:
         assert document["by_type"][name] == sum(any(c["type"] == name for c in minded(run, row)) for row in failing)
     assert document["queries"] == sum(row["queries"] for rows in phases.values() for row in rows) <= 300

@@ -71,7 +71,7 @@ def test_table_one_is_the_share_of_such_positions(rooms, pairs, run):
 
 def test_laws_of_table_one(run):
     table = document_of(run)
-    for part in (table, table["null_control"]):
+    for part in (table, table["control"]):
         for row in ROWS:
             rates = list(part[row].values())
             assert rates == sorted(rates), "a stricter tau affects no less"
@@ -83,7 +83,7 @@ def test_laws_of_table_one(run):
             if row != "class_agnostic" and table[row][tau] is not None:
                 assert table["flicker"][row][tau] <= table[row][tau] + 0.01
             if table["difference"][row][tau] is not None:
-                expected = table[row][tau] - table["null_control"][row][tau]
+                expected = table[row][tau] - table["control"][row][tau]
                 assert table["difference"][row][tau] == pytest.approx(expected, abs=0.011)
 
 
@@ -110,12 +110,12 @@ def test_workers_change_no_row(pairs, run, tmp_path):
 def test_a_study_that_travels_leaves_its_pixels_behind(rooms, pairs):
     """A worker gets the study itself, and opens pairs there."""
     study = scan_of(ROOMS, pairs, step=7, seed=3)
-    here = study.open_pair(0).picture("null", *study.open_pair(0).positions[0].tolist(), 3)
+    here = study.open_pair(0).picture("control", *study.open_pair(0).positions[0].tolist(), 3)
     sent = pickle.dumps(study)
     assert len(sent) < rooms[0].image.nbytes
     there = pickle.loads(sent)  # noqa: S301
     assert list(there.cases()) == list(study.cases())
-    assert there.open_pair(0).picture("null", *study.open_pair(0).positions[0].tolist(), 3).key == here.key
+    assert there.open_pair(0).picture("control", *study.open_pair(0).positions[0].tolist(), 3).key == here.key
 
 
 def test_interruptions_change_no_row(pairs, run, tmp_path):
@@ -138,15 +138,15 @@ def test_interruptions_change_no_row(pairs, run, tmp_path):
 
 
 def test_identical_composites_are_asked_once(pairs, tmp_path):
-    doubled = scan_of(ROOMS, [*pairs[:1], *pairs[:1]], step=7, null=False)
+    doubled = scan_of(ROOMS, [*pairs[:1], *pairs[:1]], step=7, control=False)
     outcome = scanned(doubled, TileDetector(), tmp_path / "run")
     assert outcome.stats["queries"] == doubled.positions // 2 + 1
 
 
-def test_null_control_has_the_same_mask_and_positions_but_other_pixels(rooms, pairs, run):
+def test_control_has_the_same_mask_and_positions_but_other_pixels(rooms, pairs, run):
     same = run.query(
         "SELECT count(*) AS n FROM rows a JOIN rows b USING (pair, x, y) WHERE a.condition = 'object' AND "
-        "b.condition = 'null' AND a.coverage = b.coverage"
+        "b.condition = 'control' AND a.coverage = b.coverage"
     )["n"][0].as_py()
     study = scan_of(ROOMS, pairs, step=7, seed=3)
     assert same == study.positions
@@ -154,7 +154,7 @@ def test_null_control_has_the_same_mask_and_positions_but_other_pixels(rooms, pa
     clean = pair.background.image
     width, height = pair.cutout.size
     for x, y in pair.positions[::5].tolist():
-        edited = pair.picture("null", x, y, 3).render()
+        edited = pair.picture("control", x, y, 3).render()
         where = np.zeros(clean.shape[:2], bool)
         where[y : y + height, x : x + width] = pair.cutout.mask
         assert np.array_equal(edited[~where], clean[~where]), "only the mask is painted"
@@ -272,7 +272,7 @@ def test_bad_input_is_one_sentence(rooms, pairs, tmp_path):
     for tau in ((0.0,), (), (1.1,), "high"):
         with pytest.raises(BadSpec, match="tau takes numbers above 0 and up to 1"):
             ScanSettings(tau=tau)
-    run = scanned(scan_of(rooms, pairs[:1], step=20, null=False), Blind(), tmp_path / "blind").run
+    run = scanned(scan_of(rooms, pairs[:1], step=20, control=False), Blind(), tmp_path / "blind").run
     document = document_of(run)
     assert document["affected"]["0.5"] is None
     assert "No detections on any of the clean images" in SCAN.sentences(document)[-1]

@@ -26,12 +26,12 @@ def pairs():
 
 
 def adaptive(pairs, precision, **settings):
-    return scan_of(ROOMS, pairs, **{"step": 3, "null": False, "adaptive": True, "precision": precision, **settings})
+    return scan_of(ROOMS, pairs, **{"step": 3, "control": False, "adaptive": True, "precision": precision, **settings})
 
 
 @pytest.mark.heavy
 def test_full_scan_lies_within_the_stated_interval(pairs, tmp_path):
-    full = scanned(scan_of(ROOMS, pairs, step=3, null=False), TileDetector(), tmp_path / "full").run
+    full = scanned(scan_of(ROOMS, pairs, step=3, control=False), TileDetector(), tmp_path / "full").run
     truth = table_one(full, ScanSettings())
     study = adaptive(pairs, 6.0)
     outcome = scanned(study, TileDetector(), tmp_path / "adaptive")
@@ -99,8 +99,8 @@ def test_two_workers_ask_and_find_the_same(pairs, tmp_path):
     assert two.table().equals(one.table())
 
 
-def test_null_control_is_asked_at_the_same_positions(pairs, tmp_path):
-    run = scanned(adaptive(pairs[:2], 20.0, step=6, null=True), TileDetector(), tmp_path / "run").run
+def test_control_is_asked_at_the_same_positions(pairs, tmp_path):
+    run = scanned(adaptive(pairs[:2], 20.0, step=6, control=True), TileDetector(), tmp_path / "run").run
     both = run.query(
         "SELECT count(*) AS n, count(DISTINCT condition) AS c, min(weight) AS low, max(weight) AS high FROM rows "
         "GROUP BY pair, x, y"

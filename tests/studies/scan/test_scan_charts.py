@@ -16,8 +16,8 @@ def test_what_a_scan_harms_is_counted_apart_from_its_control():
     (bars,) = charts("scan", document, rows)
     own = {"study": ["scan"], "harm": ["harmful"], "flicker": [False]}
     assert [(mark["name"], mark["value"], mark["filter"], mark["tone"]) for mark in bars["marks"]] == [
-        ("missed", 3, own | {"outcome": ["missed"], "control": [False]}, "calibration"),
-        ("moved", 1, own | {"outcome": ["moved"], "control": [False]}, "calibration"),
+        ("missed", 3, own | {"outcome": ["missed"], "control": [False]}, "discarded"),
+        ("moved", 1, own | {"outcome": ["moved"], "control": [False]}, "discarded"),
         ("missed, control", 1, own | {"outcome": ["missed"], "control": [True]}, "unknown"),
         ("extra, control", 1, own | {"outcome": ["extra"], "control": [True]}, "unknown"),
     ]
@@ -27,8 +27,9 @@ def test_what_a_scan_harms_is_counted_apart_from_its_control():
 
 def test_a_map_has_the_positions_of_the_worst_pairs_with_what_was_put_there(monkeypatch):
     """A pair counts by its share of affected positions; one without detections, or where nothing happens, has none."""
-    rows = {(7, "object"): [{"x": 1, "y": 2, "score": 0.12345}], (7, "null"): [],
-            (3, "object"): [{"x": 5, "y": 6, "score": 1.0}], (3, "null"): [{"x": 5, "y": 6, "score": 0.5}]}  # fmt: skip
+    rows = {(7, "object"): [{"x": 1, "y": 2, "score": 0.12345}], (7, "control"): [],
+            (3, "object"): [{"x": 5, "y": 6, "score": 1.0}],
+            (3, "control"): [{"x": 5, "y": 6, "score": 0.5}]}  # fmt: skip
     run = SimpleNamespace(query=lambda _, asked: SimpleNamespace(to_pylist=lambda: rows[tuple(asked)]))
     pair = SimpleNamespace(cutout=SimpleNamespace(label="cup", size=(20, 30)), background=SimpleNamespace(id="i4"))
     monkeypatch.setattr(scan_charts, "rebuild", lambda run, data: SimpleNamespace(open_pair=lambda number: pair))
@@ -40,7 +41,7 @@ def test_a_map_has_the_positions_of_the_worst_pairs_with_what_was_put_there(monk
     assert (heat["kind"], heat["step"]) == ("heat", 16)
     assert [[(layer["name"], layer["cells"]) for layer in each["layers"]] for each in heat["maps"]] == [
         [("object", [[1, 2, 0.123, "scan/7/1,2"]])],
-        [("object", [[5, 6, 1.0, "scan/3/5,6"]]), ("null control", [[5, 6, 0.5, "scan/3/5,6/null"]])],
+        [("object", [[5, 6, 1.0, "scan/3/5,6"]]), ("control", [[5, 6, 0.5, "scan/3/5,6/control"]])],
     ]
     assert {(each["title"], each["image"], *each["cut"]) for each in heat["maps"]} == {("cup on i4", "i4", 20, 30)}
     assert charts("scan", document, [], run, None) == []

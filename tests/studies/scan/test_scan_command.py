@@ -49,17 +49,17 @@ def run(tmp_path_factory):
 def test_json_has_the_keys_of_the_contract(run):
     _, document = run
     taus = {"0.3", "0.5", "0.7", "0.95", "0.99"}
-    for part in (document, document["null_control"], document["difference"]):
+    for part in (document, document["control"], document["difference"]):
         for row in ("affected", "class_agnostic", "occlusion_20", "no_occlusion", "scene"):
             assert set(part[row]) == taus
     assert set(document["intervals"]["affected"]) == taus
-    assert {"null_control", "difference"} <= set(document["intervals"])
+    assert {"control", "difference"} <= set(document["intervals"])
     assert set(document["flicker"]["affected"]) == taus
     assert document["queries"] == 2 * document["positions"] + len({p["background"] for p in document["pairs"]})
     assert document["settings"]["own"] == "minus-one"
     assert document["settings"]["score"] == 0.5
-    assert {"object", "null", "difference", "intervals"} == set(document["harm"])
-    assert set(document["effects"]) == set(document["harms"]) == {"object", "null"}
+    assert {"object", "control", "difference", "intervals"} == set(document["harm"])
+    assert set(document["effects"]) == set(document["harms"]) == {"object", "control"}
     assert document["cases"] == document["done"] > 0 == document["failed"]
 
 
@@ -149,7 +149,7 @@ def test_ranked_positions_add_classes_greedily(run):
 
 
 def test_interference_is_part_of_the_run(tmp_path):
-    options = {"pairs": 2, "step": 9, "null": False, "cache": False, "interference": 1, "out": tmp_path / "run"}
+    options = {"pairs": 2, "step": 9, "control": False, "cache": False, "interference": 1, "out": tmp_path / "run"}
     found = md.scan(TileDetector(), annotated_rooms(), **options)
     (entry,) = found.document["interference"]
     views = entry["views"]
@@ -188,12 +188,12 @@ def test_cases_that_failed_are_left_out_and_asked_again(tmp_path):
 def test_by_hand_and_within_one_image(run, tmp_path):
     _, document = run
     pair = document["pairs"][0]
-    named = ["--image", pair["background"], "--object", pair["annotation"], "--no-null", "--pictures", 0, "--json"]
+    named = ["--image", pair["background"], "--object", pair["annotation"], "--no-control", "--pictures", 0, "--json"]
     by_hand = scan(*ARGUMENTS, *named, "--max-side", 1, "--min-area", 0, "--out", tmp_path / "hand")
     assert len(json.loads(by_hand.stdout)["pairs"]) == 1
-    same = json.loads(scan(*ARGUMENTS, "--same-image", "--no-null", "--json", "--out", tmp_path / "same").stdout)
+    same = json.loads(scan(*ARGUMENTS, "--same-image", "--no-control", "--json", "--out", tmp_path / "same").stdout)
     assert all(entry["background"] == entry["source"] for entry in same["pairs"])
-    assert same["null_control"] is None
+    assert same["control"] is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_by_hand_and_within_one_image(run, tmp_path):
         ({"score": 1.0}, "lower --score"),
         ({"min_area": 0.9, "max_side": 1}, "widen them"),
         ({"tau": "high"}, "tau takes numbers"),
-        ({"trace": "true"}, "scan --trace needs a Traced detector"),
+        ({"trace": "true"}, "scan --trace needs a detector that looks inside"),
         ({"image": "nowhere"}, "has no image 'nowhere'"),
         ({"confidence": 100}, "confidence should be from"),
     ],

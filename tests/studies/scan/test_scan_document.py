@@ -58,22 +58,22 @@ ROWS = {
 def test_every_row_of_table_one_is_a_share_of_positions(made):
     rows, document, _ = made
     assert {row["score"] for row in rows} >= set(TAUS[:2]), "what is as large as τ is not below it"
-    for part, condition in ((document, "object"), (document["null_control"], "null")):
+    for part, condition in ((document, "object"), (document["control"], "control")):
         for name, (column, among) in ROWS.items():
             for tau in TAUS:
                 expected = share(rows_of(rows, condition), lambda row, c=column, t=tau: row[c] < t, among)
                 assert part[name][f"{tau:g}"] == expected, (condition, name, tau)
     for name in ROWS:
         for tau, rate in document["difference"][name].items():
-            expected = document[name][tau] - document["null_control"][name][tau]
+            expected = document[name][tau] - document["control"][name][tau]
             assert rate == pytest.approx(expected, abs=0.011)
 
 
 def test_flicker_is_what_goes_away_when_it_is_left_out(made):
     rows, document, _ = made
     settled = dict.fromkeys(("affected", "occlusion_20", "no_occlusion"), "settled") | {"scene": "scene_settled"}
-    for part, condition in ((document["flicker"], "object"), (document["flicker"]["null_control"], "null")):
-        assert set(part) - {"null_control"} == set(settled)
+    for part, condition in ((document["flicker"], "object"), (document["flicker"]["control"], "control")):
+        assert set(part) - {"control"} == set(settled)
         for name, other in settled.items():
             column, among = ROWS[name]
             for tau in TAUS:
@@ -87,18 +87,18 @@ def test_harm_is_the_share_of_positions_with_a_harmful_change(made):
     rows, document, _ = made
     harm = document["harm"]
     assert harm["object"] == share(rows_of(rows, "object"), harmful)
-    assert harm["null"] == share(rows_of(rows, "null"), harmful)
-    assert harm["difference"] == pytest.approx(harm["object"] - harm["null"], abs=0.011)
+    assert harm["control"] == share(rows_of(rows, "control"), harmful)
+    assert harm["difference"] == pytest.approx(harm["object"] - harm["control"], abs=0.011)
     assert 0 < harm["object"] < 100
 
 
 def test_without_a_control_there_is_no_difference(tmp_path):
-    _, document, _ = read(random_run(tmp_path / "run", 5, null=False))
-    assert document["null_control"] is document["difference"] is document["flicker"]["null_control"] is None
+    _, document, _ = read(random_run(tmp_path / "run", 5, control=False))
+    assert document["control"] is document["difference"] is document["flicker"]["control"] is None
     assert set(document["intervals"]) == set(ROWS)
     harm = document["harm"]
-    assert harm["null"] is harm["difference"] is harm["intervals"]["difference"] is None
-    assert {pair["null_control"] is None for pair in document["pairs"]} == {True}
+    assert harm["control"] is harm["difference"] is harm["intervals"]["difference"] is None
+    assert {pair["control"] is None for pair in document["pairs"]} == {True}
     assert not any(name.startswith("difference") for name in SCAN.numbers(document))
     assert "control" not in SCAN.sentences(document)[0]
 
@@ -120,7 +120,7 @@ def bootstrap(rows, document, hit, among=lambda row: True):
     images = sorted({row["background"] for row in rows if row["before"]})
     draws = resamples(len(images), seed=document["settings"]["seed"])
     samples = {}
-    for condition in ("object", "null"):
+    for condition in ("object", "control"):
         counts = []
         for image in images:
             here = [row for row in rows_of(rows, condition) if row["background"] == image and among(row)]
@@ -129,7 +129,7 @@ def bootstrap(rows, document, hit, among=lambda row: True):
         for draw in draws.tolist():
             above, below = (sum(n * count[k] for n, count in zip(draw, counts, strict=True)) for k in (0, 1))
             samples[condition].append(100 * above / below if below else np.nan)
-    samples["difference"] = np.subtract(samples["object"], samples["null"])
+    samples["difference"] = np.subtract(samples["object"], samples["control"])
     return {
         name: pytest.approx(np.nanquantile(values, [0.05, 0.95]).tolist(), abs=0.0051)
         for name, values in samples.items()
@@ -142,7 +142,7 @@ def test_intervals_draw_whole_images_again_the_same_for_both_conditions(made):
     for name, tau in (("affected", 0.5), ("no_occlusion", 0.7), ("scene", 0.3)):
         column, among = ROWS[name]
         expected = bootstrap(rows, document, lambda row, c=column, t=tau: row[c] < t, among)
-        found = {"object": ends, "null": ends["null_control"], "difference": ends["difference"]}
+        found = {"object": ends, "control": ends["control"], "difference": ends["difference"]}
         for key, part in found.items():
             assert part[name][f"{tau:g}"] == expected[key], (name, key)
     for key, each in bootstrap(rows, document, harmful).items():
@@ -275,14 +275,14 @@ def test_pairs_and_counts(made):
     assert document["without_detections"] == ["image-2"]
     assert [pair["pair"] for pair in document["pairs"]] == list(range(6))
     for pair, each in zip(document["pairs"], run.settings["transplants"], strict=True):
-        here = {c: [r for r in rows if (r["pair"], r["condition"]) == (pair["pair"], c)] for c in ("object", "null")}
+        here = {c: [r for r in rows if (r["pair"], r["condition"]) == (pair["pair"], c)] for c in ("object", "control")}
         assert {key: pair[key] for key in ("background", "source", "annotation", "label", "positions")} == {
             key: each[key] for key in ("background", "source", "annotation", "label", "positions")
         }
         assert pair["asked"] == len(here["object"])
-        seen = here["object"] + here["null"]
+        seen = here["object"] + here["control"]
         assert pair["detections"] == (seen[0]["before"] if seen else None)
-        for key, condition in (("affected", "object"), ("null_control", "null")):
+        for key, condition in (("affected", "object"), ("control", "control")):
             if not here[condition]:
                 assert pair[key] is None
                 continue
@@ -295,11 +295,11 @@ def test_a_case_that_failed_under_one_condition_shifts_nothing(tmp_path):
     run = random_run(tmp_path / "run", 5, fail=(3,))
     rows, document = run.table().to_pylist(), document_of(run)
     assert (document["cases"], document["done"], document["failed"]) == (12, 12, 1)
-    assert document["failures"] == [{"case": "1/null", "image": None, "error": "made up"}]
-    assert document["null_control"]["affected"]["0.5"] == share(rows_of(rows, "null"), lambda row: row["score"] < 0.5)
+    assert document["failures"] == [{"case": "1/control", "image": None, "error": "made up"}]
+    assert document["control"]["affected"]["0.5"] == share(rows_of(rows, "control"), lambda row: row["score"] < 0.5)
     expected = bootstrap(rows, document, lambda row: row["score"] < 0.5)
     assert document["intervals"]["difference"]["affected"]["0.5"] == expected["difference"]
-    assert document["pairs"][1]["null_control"] is None
+    assert document["pairs"][1]["control"] is None
     assert document["pairs"][1]["affected"] is not None
 
 
@@ -328,7 +328,7 @@ def test_the_headline_says_what_harms(made):
     harm = document["harm"]
     ends = {key: f"({low:.0f} to {high:.0f})" for key, (low, high) in harm["intervals"].items()}
     assert f"does harm at {harm['object']:.1f} % {ends['object']} of positions" in first
-    assert f"null control at {harm['null']:.1f} % {ends['null']}:" in first
+    assert f"control at {harm['control']:.1f} % {ends['control']}:" in first
     assert f"a difference of {harm['difference']:.1f} points {ends['difference']}." in first
     assert f"S < 0.7) at {document['affected']['0.7']:.1f} % of positions" in second
     assert f"{document['no_occlusion']['0.7']:.1f} % of those where it covers nothing" in second

@@ -11,7 +11,7 @@ from misdetect.studies.scan.evidence import ScanStage
 
 @pytest.mark.parametrize(
     ("key", "place"),
-    [("scan/7/12,34", (7, 12, 34, "object")), ("scan/7/12,34/null", (7, 12, 34, "null"))],
+    [("scan/7/12,34", (7, 12, 34, "object")), ("scan/7/12,34/control", (7, 12, 34, "control"))],
 )
 def test_a_key_is_a_position_under_a_condition(key, place):
     assert evidence._position(key) == place
@@ -30,7 +30,7 @@ def test_a_position_of_a_scan_has_its_originals_and_what_is_new(tmp_path, monkey
     ]  # fmt: skip
     new = [thing("lamp", box, 0.75, own=True), thing("cup", box, 0.25, own=False)]
     rows = [
-        position(8, 16, new, objects, pair=7), position(8, 16, [], objects[:1], pair=7, condition="null"),
+        position(8, 16, new, objects, pair=7), position(8, 16, [], objects[:1], pair=7, condition="control"),
         position(4, 4, [], [], pair=7), position(8, 16, [], [], pair=3, background="i3"),
     ]  # fmt: skip
     pictures = []
@@ -51,9 +51,9 @@ def test_a_position_of_a_scan_has_its_originals_and_what_is_new(tmp_path, monkey
     assert states(found["after"]) == [
         ("cup", 0.8, "kept"), ("bowl", 0.4, "moved"), ("lamp", 0.75, "own"), ("cup", 0.25, "new")
     ]  # fmt: skip
-    assert states(stage.scene("scan/7/8,16/null")["before"]) == [("cup", 0.912, "kept")]
+    assert states(stage.scene("scan/7/8,16/control")["before"]) == [("cup", 0.912, "kept")]
     assert stage.scene("scan/3/8,16")["image"] == "i3"
-    assert stage.pictures("scan/7/8,16/null") == ("photo", "edited")
-    assert pictures == [("null", 8, 16, 5)]
-    stage.load(["scan/7/4,4", "scan/3/8,16/null"])
+    assert stage.pictures("scan/7/8,16/control") == ("photo", "edited")
+    assert pictures == [("control", 8, 16, 5)]
+    stage.load(["scan/7/4,4", "scan/3/8,16/control"])
     assert [stage.scene(f"scan/{key}") is not None for key in ("7/8,16", "7/4,4", "3/8,16")] == [False, True, True]

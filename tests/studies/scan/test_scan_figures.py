@@ -46,11 +46,11 @@ def run(tmp_path_factory):
     rows = [
         position(8, 16, [thing("vase", (200, 200, 260, 260))], originals(*first), score=0.75),
         position(4, 8, [], originals(*second), score=0.25),
-        position(8, 16, [], originals(*first), condition="null", score=1.0),
-        position(4, 8, [], originals(*second), condition="null", score=0.5),
+        position(8, 16, [], originals(*first), condition="control", score=1.0),
+        position(4, 8, [], originals(*second), condition="control", score=0.5),
         position(6, 6, [], [], score=None),
         position(2, 2, [], originals(*first[:1]), pair=1, score=0.5),
-        position(3, 3, [], originals(*first[:1]), pair=1, condition="null", score=0.5),
+        position(3, 3, [], originals(*first[:1]), pair=1, condition="control", score=0.5),
         position(0, 0, [], [], pair=2, score=None),
     ]
     return write(tmp_path_factory.mktemp("scan") / "run", rows)
@@ -61,7 +61,7 @@ def test_maps_are_of_s_and_of_the_confidences_that_vary_most(run):
     maps = scan.pair_maps(run, study(), 0)
     assert maps.places.tolist() == [[4 + 15, 8 + 20], [8 + 15, 16 + 20]]
     assert [layer.title for layer in maps.layers] == [
-        "S, object", "S, null control", "confidence of cup 0.80", "confidence of cup 0.70", "confidence of cup 1.00",
+        "S, object", "S, control", "confidence of cup 0.80", "confidence of cup 0.70", "confidence of cup 1.00",
         "confidence of cup 0.50",
     ]  # fmt: skip
     values = [layer.values.tolist() for layer in maps.layers]

@@ -160,7 +160,7 @@ def test_none_to_take_apart_is_said(tmp_path):
         names = ("one", "two", "three")
 
     detector = Strange()
-    study = scan_of(rooms, choose_pairs(rooms, 1, candidates(rooms, 0)), Strange.names, step=12, null=False)
+    study = scan_of(rooms, choose_pairs(rooms, 1, candidates(rooms, 0)), Strange.names, step=12, control=False)
     run = scanned(study, detector, tmp_path / "run").run
     take_apart(study, detector, run, ScanSettings(interference=2), Asking(cached=False))
     document = document_of(run)

@@ -16,11 +16,11 @@ def run(request, tmp_path_factory):
 @pytest.mark.sampled(1)
 def test_the_ledger_has_every_original_and_every_extra(run):
     rows = run.table().to_pylist()
-    at = {(row["pair"], row["x"], row["y"]): row for row in rows if row["condition"] == "null"}
+    at = {(row["pair"], row["x"], row["y"]): row for row in rows if row["condition"] == "control"}
     expected = []
     for row in rows:
         control = at.get((row["pair"], row["x"], row["y"]))
-        common = {"case": row["case"], "image": row["background"], "control": row["condition"] == "null"}
+        common = {"case": row["case"], "image": row["background"], "control": row["condition"] == "control"}
         common |= {"condition": "transplant", "weight": row["weight"]}
         for i, o in enumerate(row["objects"]):
             changed = o["outcome"] != "kept"
@@ -63,7 +63,7 @@ def test_the_ledger_has_every_original_and_every_extra(run):
 
 
 def test_without_a_control_nothing_can_be_attributed(tmp_path):
-    rows = ledger([random_run(tmp_path / "run", 5, null=False)]).to_pylist()
+    rows = ledger([random_run(tmp_path / "run", 5, control=False)]).to_pylist()
     firm = [row for row in rows if row["outcome"] != "found" and not row["flicker"]]
     assert firm
     assert {row["attributable"] for row in firm} == {None}

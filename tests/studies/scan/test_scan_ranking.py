@@ -16,7 +16,7 @@ def test_each_position_adds_most_classes_that_were_not_seen_so_far(tmp_path):
             position(8, 8, [thing("vase", score=0.6), thing("vase", score=0.1)], cup),
             position(9, 9, [thing("cup", score=0.9)], cup),
             position(5, 5, [thing("bowl"), thing("bed"), thing("lamp")], cup, pair=1),
-            position(5, 5, [thing("bowl"), thing("bed"), thing("lamp")], cup, condition="null"),
+            position(5, 5, [thing("bowl"), thing("bed"), thing("lamp")], cup, condition="control"),
         ],
     )
     found = ranked(run, 0)
@@ -26,7 +26,7 @@ def test_each_position_adds_most_classes_that_were_not_seen_so_far(tmp_path):
     assert [each.objects[0]["label"] for each in found] == ["cup", "cup"]
     assert [(each.x, each.y) for each in ranked(run, 0, 1)] == places[:1]
     assert [len(each.new) for each in ranked(run, 1)] == [3]
-    assert [len(each.new) for each in ranked(run, 0, condition="null")] == [3]
+    assert [len(each.new) for each in ranked(run, 0, condition="control")] == [3]
     assert ranked(run, 2) == []
 
 

@@ -41,7 +41,7 @@ def test_the_chain_of_the_papers_discussion():
     edited = inside([0.1, 0.8, 0.7], kept=[1], dropped=[(2, Reason.SUPPRESSED, 0)])
     thing = explained(C, clean, edited)
     assert thing["fate"] == "suppressed"
-    assert thing["mechanism"] == "calibration"
+    assert thing["mechanism"] == "discarded"
     assert thing["chain"] == ["dog at [12, 0, 32, 20], score 0.80", "on the clean image suppressed by dog"]
 
 
@@ -49,9 +49,9 @@ def test_other_fates():
     clean = inside([0.9, 0.2, 0.7], kept=[0, 2])
     for edited, fate, mechanism in (
         (inside([0.9, 0.2, 0.4], kept=[0, 2]), "score", "background"),
-        (inside([0.9, 0.2, 0.7], kept=[0], dropped=[(2, Reason.CAP, -1)]), "cap", "calibration"),
-        (inside([0.9, 0.2, 0.7], kept=[0], dropped=[(2, Reason.TOP_K, -1)]), "top-k", "calibration"),
-        (inside([0.9, 0.2, 0.7], kept=[0, 2]), "elsewhere", "calibration"),
+        (inside([0.9, 0.2, 0.7], kept=[0], dropped=[(2, Reason.CAP, -1)]), "cap", "discarded"),
+        (inside([0.9, 0.2, 0.7], kept=[0], dropped=[(2, Reason.TOP_K, -1)]), "top-k", "discarded"),
+        (inside([0.9, 0.2, 0.7], kept=[0, 2]), "elsewhere", "discarded"),
     ):
         thing = explained(C, clean, edited)
         assert (thing["fate"], thing["mechanism"], thing["chain"]) == (fate, mechanism, None)

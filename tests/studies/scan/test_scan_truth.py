@@ -71,7 +71,7 @@ def box_of(thing):
 
 
 def naive_meaning(change, was, now, covered):
-    """Effect and harm in words, as docs/definitions.md has them."""
+    """Effect and harm in words, as docs/definitions/scan.md has them."""
     looked_at = {"lost": (was,), "new": (now,)}.get(change, (was, now))
     if change == "renamed" and None in looked_at and any(looked_at):
         change, was = ("lost", was) if was else ("new", None)  # the other name is one that the data lacks

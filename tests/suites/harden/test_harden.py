@@ -269,7 +269,9 @@ def test_what_cannot_be_hardened_is_refused_and_leaves_nothing(campaign: Path, t
         def detect(self, images):
             return []
 
-    with pytest.raises(LevelTooLow, match="harden needs a Trainable detector; Box is a Detector"):
+    with pytest.raises(
+        LevelTooLow, match=r"harden needs a detector that can be retrained \(Trainable\); Box returns boxes only"
+    ):
         md.harden(Box(), PHOTOS, with_=with_, out=out)
     assert not out.exists()
 

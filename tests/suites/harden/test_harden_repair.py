@@ -128,7 +128,7 @@ def test_counts_by_type_and_mechanism_and_shares() -> None:
     after = [
         thing("a", 1, 0.9),
         thing("a", 2, 0.1, mechanism="interclass", became="lamp"),
-        thing("b", 1, 0.1, mechanism="calibration"),
+        thing("b", 1, 0.1, mechanism="discarded"),
         thing("b", 2, 0.9),
         detection("b", 7, 0.8),
     ]
@@ -136,7 +136,7 @@ def test_counts_by_type_and_mechanism_and_shares() -> None:
     told = repaired(found, RULES, 0.9, 0)
     assert told["fixed"] == {"count": 1, "by_type": {"missed": 1}, "by_mechanism": {"proposal": 1}}
     assert told["still"] == {"count": 1, "by_type": {"renamed": 1}, "by_mechanism": {"background": 1}}
-    assert told["broken"] == {"count": 2, "by_type": {"extra": 1, "missed": 1}, "by_mechanism": {"calibration": 1}}
+    assert told["broken"] == {"count": 2, "by_type": {"extra": 1, "missed": 1}, "by_mechanism": {"discarded": 1}}
     assert (told["failed"], told["fine"], told["shaky"]) == (2, 1, 0)
     assert told["repaired"] == 0.5
     assert told["broke"] == pytest.approx(2 / 3)

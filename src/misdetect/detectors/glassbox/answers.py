@@ -78,14 +78,14 @@ def _answer(traced: Traced, i: int, faults: tuple[Fault, ...]) -> Planted | None
     localised = (traced.owner == i) & (iou(found.refined, box)[:, 0] >= CROWDED)
     mechanism = MECHANISMS.get(treatment)
     if treatment == Treatment.HEALTHY or (treatment == Treatment.SHIFTED and localised.any()):
-        mechanism = "calibration"  # a good candidate was there, and top-k or the cap cut it
+        mechanism = "discarded"  # a good candidate was there, and top-k or the cap cut it
     # an object that was only cut off has good candidates whatever its neighbours have; any other answer they can blur
     certain = near < CROWDED or treatment == Treatment.HEALTHY
     mechanism = mechanism if missed and certain else None
 
     cause = _cause(traced, localised, label)
     name = faults[fault].name if fault >= 0 else "cap" if cause == Reason.CAP else "top-k"
-    reason = cause if mechanism == "calibration" and near < CROWDED else None
+    reason = cause if mechanism == "discarded" and near < CROWDED else None
     others = np.delete(np.concatenate([things.boxes, traced.scene.absent.boxes]), i, axis=0)
     alone = max(near, iou(boxes[own], others).max(initial=0)) < _TOUCHED
     tide = _tide(effect, float(iou(boxes[own], box).max(initial=0))) if missed and alone else None

@@ -36,7 +36,7 @@ MECHANISMS = {
     Treatment.SHIFTED: "regressor",
     Treatment.RENAMED: "interclass",
     Treatment.SUNK: "background",
-    Treatment.MISRANKED: "calibration",
+    Treatment.MISRANKED: "discarded",
 }
 """Paper 3's name for the component that failed."""
 
@@ -48,7 +48,7 @@ class Planted:
     ``object`` is its id in the data (-1, -2, … for pasted ones). ``effect`` is what the output shows of it:
     "vanished", "moved", "renamed", "hallucinated". ``mechanism`` is paper 3's (θ_loc .5, θ_cls .3), ``None`` where the
     object is not missed, or where a pasted object covers it so that no answer is claimed. ``reason`` is why a good
-    candidate was dropped (calibration only); ``tide`` the type of the missed object, ``None`` where others overlap.
+    candidate was dropped (discarded only); ``tide`` the type of the missed object, ``None`` where others overlap.
     """
 
     object: int

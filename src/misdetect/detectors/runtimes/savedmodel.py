@@ -81,7 +81,7 @@ def load_savedmodel(spec: Spec) -> ExportedDetector:
         spec.options.setdefault(name, value)
     if detects and None in network.shape[1:3]:
         spec.options.setdefault("size", "image")
-    hashes = [part for file in _files(folder) for part in (str(file.relative_to(folder)), file_hash(file))]
+    hashes = [part for file in _files(folder) for part in (file.relative_to(folder).as_posix(), file_hash(file))]
     return load_exported(spec, network, hashes=hashes, first_label=1)
 
 

@@ -46,7 +46,7 @@ export class Evidence extends HTMLElement {
       el("div", { class: isEdited(row) ? "pictures two" : "pictures" }, pictures),
       el("div", { class: "tools" }, document.createElement("md-switches")),
       el("div", { class: "columns" },
-        section("What happened", facts(row)),
+        section("What happened", facts(row, this.meta.glossary ?? {})),
         row.evidence ? section("Evidence", evidenceOf(row), inside.length ? legendOf(inside) : null) : null,
         record?.truth.length ? section("The truth in this image", truthOf(record, row, score)) : null,
         this.#elsewhere(row, others, score)),
@@ -68,7 +68,7 @@ export class Evidence extends HTMLElement {
     if (!others.length) return null;
     const list = el("ul", { class: "elsewhere" }, others.map((other) => el("li", {},
       el("button", { type: "button", class: "link", onclick: () => this.open(other, score) }, `${other.study}: ${other.outcome}`),
-      ` ${[other.mechanism ?? other.tide, other.by && `by ${other.by}`, other.control && "null control"].filter(Boolean).join(", ")}`)));
+      ` ${[other.mechanism ?? other.tide, other.by && `by ${other.by}`, other.control && "control"].filter(Boolean).join(", ")}`)));
     return section("The same object elsewhere", list);
   }
 
@@ -122,12 +122,14 @@ function section(title, ...content) {
   return el("section", {}, el("h3", {}, title), ...content);
 }
 
-function facts(row) {
+/** What the ledger says of a row; a word that the glossary has says on hovering what it means. */
+function facts(row, glossary) {
   const list = el("dl", {});
   for (const [name, words] of Object.entries(PLAIN)) {
     if (row[name] === null || row[name] === undefined) continue;
     const value = typeof row[name] === "boolean" ? (row[name] ? "yes" : "no") : shown(row[name]);
-    list.append(el("dt", {}, words), el("dd", {}, value));
+    const gloss = glossary[row[name]] ?? glossary[words];
+    list.append(el("dt", {}, words), el("dd", {}, gloss ? el("abbr", { title: gloss }, value) : value));
   }
   const box = [row.x0, row.y0, row.x1, row.y1].map((value) => value.toFixed(0)).join(", ");
   list.append(el("dt", {}, "box"), el("dd", {}, `${box} px`));

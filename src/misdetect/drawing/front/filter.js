@@ -9,7 +9,7 @@ export const FAILURES = { failure: [true], again: [false] };
 const NAMES = {
   study: "study", label: "class", outcome: "outcome", tide: "TIDE type", mechanism: "mechanism", size: "size",
   by: "by", harm: "harm", became: "became", reason: "reason", scene: "picture", image: "image", object: "object",
-  flicker: "flicker", attributable: "attributable", control: "null control", failure: "failures only",
+  flicker: "flicker", attributable: "attributable", control: "control", failure: "failures only",
   again: "told again", wrong_at: "errors at score", detector: "detector", run: "run", others: "other detectors", tag: "tag",
   key: "failure", scores: "score", search: "search", sort: "order",
 };

@@ -243,7 +243,7 @@ function detailOf(row, { several, words }) {
   if (row.by) parts.push(words[row.study].told.replace("{by}", row.by));
   if (row.score_before !== null && row.score !== null) parts.push(`${row.score_before.toFixed(2)} → ${row.score.toFixed(2)}`);
   else if (row.score !== null) parts.push(`score ${row.score.toFixed(2)}`);
-  if (row.control) parts.push("null control");
+  if (row.control) parts.push("control");
   if (row.flicker) parts.push("flicker");
   if (several) parts.push(row.detector);
   return parts.join(" · ");

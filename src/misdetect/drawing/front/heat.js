@@ -1,4 +1,4 @@
-// Maps over the positions of a transplanted object: the photo under squares, each of which leads to what happened there.
+// Maps over the positions of an object that was put in: the photo under squares, each of which leads to what happened there.
 import { el, svg, pickable, roving } from "./dom.js";
 import { Chart } from "./chart.js";
 

@@ -80,7 +80,7 @@ export class Playground extends HTMLElement {
         el("div", { class: "tables" },
           el("figure", { class: "work" }, this.stage, this.caption),
           el("div", { class: "aside" },
-            el("figure", { class: "null" }, this.control, el("figcaption", {}, "The null control: the same shape, filled with pixels from elsewhere in this photo.")),
+            el("figure", { class: "textured" }, this.control, el("figcaption", {}, "The control: the same shape, filled with pixels from elsewhere in this photo.")),
             el("section", { class: "verdict" }, this.told, this.trouble, this.changes)),
           el("div", { class: "bench" }, this.#sliders(), this.#actions(), this.progress, this.saved)),
         this.inside,
@@ -269,7 +269,7 @@ export class Playground extends HTMLElement {
     history.replaceState(null, "", `#${new URLSearchParams(edit)}`);
     const control = await json("control", { client: this.client, turn, edit });
     if (control.stale || turn !== this.#turn) return;
-    this.control.lay({ ...edit }, this.#picture("control", edit), "null control");
+    this.control.lay({ ...edit }, this.#picture("control", edit), "control");
     this.control.draw(control.boxes);
     this.control.classList.remove("waits");
     this.changes.replaceChildren(listOf(found.changes, control.changes), el("p", { class: "small" }, `With the control: ${summary(control.changes)}`));
@@ -362,7 +362,7 @@ export class Playground extends HTMLElement {
     }
     const spent = `${place.asked} of ${place.of} questions`;
     if (place.end === "found") {
-      this.progress.textContent = `Found after ${spent}: null controls do not do it, so it is the object's doing.`;
+      this.progress.textContent = `Found after ${spent}: controls do not do it, so it is the object's doing.`;
       const { x, y, width, height } = place;
       this.#edited({ ...edit, x, y, width, height }, true);
     } else if (place.end === "nowhere") this.progress.textContent = "The object fits nowhere on this photo without covering a detection. Make it smaller.";
@@ -378,7 +378,7 @@ export class Playground extends HTMLElement {
       const kept = await json("save", { client: this.client, edit: this.edit });
       if (kept.stale) return;
       this.trouble.hidden = true;
-      this.saved.replaceChildren(el("p", {}, `Saved as ${kept.case} of ${kept.run}, with its null controls.`), replayOf(kept.replay));
+      this.saved.replaceChildren(el("p", {}, `Saved as ${kept.case} of ${kept.run}, with its controls.`), replayOf(kept.replay));
     } finally {
       this.save.disabled = false;
     }
@@ -386,7 +386,7 @@ export class Playground extends HTMLElement {
 }
 
 function short({ shared, fell }) {
-  if (shared) return `${shared} ${shared === 1 ? "place makes" : "places make"} one that null controls make too, or that is an improvement.`;
+  if (shared) return `${shared} ${shared === 1 ? "place makes" : "places make"} one that controls make too, or that is an improvement.`;
   return `The most that a detection lost is ${Math.round(100 * fell)} % of its score.`;
 }
 

@@ -1,4 +1,4 @@
-// What an object changed, in words: each change, and whether the null control does the same.
+// What an object changed, in words: each change, and whether the control does the same.
 import { el } from "./dom.js";
 
 const WORDS = { missed: "lost", extra: "new", renamed: "renamed", moved: "moved" };
@@ -12,7 +12,7 @@ export function summary(changes) {
   return `${[...counts].map(([word, count]) => `${count} ${word}`).join(", ")}.`;
 }
 
-/** The changes as a list. `control`: those of the null control, or null as long as it was not asked. */
+/** The changes as a list. `control`: those of the control, or null as long as it was not asked. */
 export function listOf(changes, control) {
   return el("ul", { class: "changes" }, changes.map((change) => {
     const notes = [scores(change)];

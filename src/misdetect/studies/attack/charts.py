@@ -13,7 +13,7 @@ def charts(run: Run, document: Document, counted: Counted, data: Dataset | None)
     counts = counted("by", "harm")
     marks = [
         mark(name, n, {"study": ["attack"], "by": [name], "harm": ["harmful"]},
-             text=f"of {document['right']} found before", tone="unknown" if name == "noise" else "calibration")
+             text=f"of {document['right']} found before", tone="unknown" if name == "noise" else "discarded")
         for name in document["attacks"]
         if (n := counts[name, "harmful"])
     ]  # fmt: skip

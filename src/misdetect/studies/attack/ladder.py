@@ -18,7 +18,7 @@ from misdetect.metrics.slices import rate_intervals
 from misdetect.studies.conditions_read import Objects
 
 WEAK, MASKED = "attack too weak", "gradients masked"
-STRONG, UNCHECKED = "no rung broken", "not checked"
+STRONG, UNCHECKED = "no step broken", "not checked"
 GAIN = 0.05
 """A stronger attack that surely loses more than this share of the objects in addition shows that this one is weak."""
 LEFT = 0.05

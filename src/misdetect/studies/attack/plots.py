@@ -38,7 +38,7 @@ def ladder(document: Document) -> Figure:
     found = document["ladder"]
     groups: dict[str, dict[str, charts.Value]] = {}
     for rung in found["rungs"]:
-        groups[rung["name"]] = {rung["means"] or "the rung holds": charts.percent(rung["success"], rung["interval"])}
+        groups[rung["name"]] = {rung["means"] or "the step holds": charts.percent(rung["success"], rung["interval"])}
     title = f"The ladder, loss {found['loss']}, {found['images']} images: {found['verdict']}"
     figure = charts.whiskers(groups, title, "% of the objects found before that are lost")
     return charts.caption(figure, about(document))

@@ -64,6 +64,7 @@ class AttackSettings(Running):
     """Images drawn, before and after, per attack."""
 
     def __post_init__(self) -> None:
+        self.take_lists()
         for name in ("losses", "distances"):  # one of them is one word on the command line
             value = getattr(self, name)
             object.__setattr__(self, name, value if isinstance(value, tuple) else (value,))

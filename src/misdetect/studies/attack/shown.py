@@ -82,7 +82,7 @@ def _distance(entries: Sequence[Document]) -> Table:
 
 def _ablations(document: Document) -> Table:
     names = list(dict.fromkeys(name for parts in document["clsaval"].values() for name in parts))
-    title = "Classification-ablative validation: AP50 with parts taken from the clean image"
+    title = "AP50 with parts taken from the clean image: r_idx its places, r_all its scores"
     table = plain_table(title, "attack", *(f">{name}" for name in names))
     for loss, parts in document["clsaval"].items():
         table.add_row(loss, *(number(parts[name]["AP50"]) if name in parts else "" for name in names))

@@ -56,11 +56,11 @@ def _strength(document: Document, word: str) -> str:
         )
     if word == STRONG:
         return (
-            f"On {ladder['images']} images no rung of the ladder is broken: {ladder['says']}. What is left under the "
+            f"On {ladder['images']} images no step of the ladder is broken: {ladder['says']}. What is left under the "
             f"{kind} attack is what attacks of this kind leave."
         )
     return (
-        f"{word[0].upper()}{word[1:]}, at the rung {ladder['rung']!r}: {ladder['says']}. What survives below says "
+        f"{word[0].upper()}{word[1:]}, at the step {ladder['rung']!r}: {ladder['says']}. What survives below says "
         "nothing for the detector."
     )
 

@@ -7,7 +7,7 @@ from misdetect.studies.advice import LEAST, pair
 from misdetect.studies.contract import Document, Finding
 
 _LIMITS = {"cap": ("cap", "top-k"), "threshold": ("score",)}
-"""What doctor only suspects, and which reasons of ``calibration`` it can be."""
+"""What doctor only suspects, and which reasons of ``discarded`` it can be."""
 
 
 def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[Finding]:
@@ -37,5 +37,5 @@ def _bounded(one: Finding, explain: Document) -> Finding:
     """A limit that doctor only suspects costs no more than the misses that may be its doing."""
     if one.kind not in _LIMITS or one.interval is not None or not explain.get("objects"):
         return one
-    cut = sum(explain["reasons"]["calibration"].get(reason, 0) for reason in _LIMITS[one.kind])
+    cut = sum(explain["reasons"]["discarded"].get(reason, 0) for reason in _LIMITS[one.kind])
     return replace(one, value=max((cut + explain["mechanisms"].get("unknown", 0)) / explain["objects"], LEAST))

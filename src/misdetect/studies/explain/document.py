@@ -27,7 +27,7 @@ from misdetect.studies.explain.rows import SWEEP, TIDE_TYPES
 from misdetect.studies.explain.settings import ExplainSettings
 
 IOUS = (0.1, 0.3, 0.5, 0.75, 0.9)
-_WORST = 10
+_WORST, _FEW = 10, 3
 
 Rows = list[Document]
 _PLACE = "kind, image, id, label, x0, y0, x1, y1"
@@ -63,6 +63,7 @@ def document(run: Run) -> Document:
         "sankey": _sankey(lost, names),
         "potential": potential(world([*objects, *crowds], kinds["detection"], reported), names) if objects else None,
         "confusions": _confusions(lost),
+        "typical": _typical(objects, names, reported),
         "slices": _slices(objects, names, how),
         "images": _worst_images(objects, how),
         "false_positives": _false_positives(run),
@@ -158,6 +159,30 @@ def _intervals(objects: Rows, names: Sequence[str], how: ExplainSettings) -> Doc
         "rates": dict(zip(names, ends[len(names) :], strict=True)),
         "confidence": how.confidence,
     }
+
+
+def _typical(objects: Rows, names: Sequence[str], reported: float) -> Document:
+    """Of the misses by each mechanism what most are: ``groups`` as ``[class, size, misses, objects]``, the ``images``
+    with most of them, and how many have a score of half the threshold or more."""
+    sizes = bins("size", np.array([row["area"] for row in objects], dtype=np.float64)).tolist()
+    groups = [(row["label"], size) for row, size in zip(objects, sizes, strict=True)]
+    among, found = Counter(groups), Document()
+    for name in names:
+        lost = [i for i, row in enumerate(objects) if row["mechanism"] == name and not row["found"]]
+        if lost:
+            of, images = Counter(groups[i] for i in lost), Counter(objects[i]["image"] for i in lost)
+            found[name] = {
+                "groups": [[*group, n, among[group]] for group, n in _ranked(of)],
+                "sizes": {size: sum(n for (_, own), n in of.items() if own == size) for size in BINS["size"][1]},
+                "images": [image for image, _ in _ranked(images)],
+                "half": [reported / 2, sum((objects[i]["own_score"] or 0) >= reported / 2 for i in lost)],
+            }
+    return found
+
+
+def _ranked(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    """The first few, the most frequent first."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_FEW]
 
 
 def _mechanisms(objects: Rows) -> NDArray[np.object_]:

@@ -20,10 +20,10 @@ CLOSED = "closed"
 REASONS: dict[str, tuple[str, ...]] = {
     "interclass": ("reported", "hidden"),
     "background": ("right-class", "wrong-class"),
-    "calibration": ("score", "taken"),
+    "discarded": ("score", "taken"),
     UNKNOWN: ("poor-box", "poor-box-other-class", "nothing"),
 }
-"""``unknown`` is split by what is seen: a box of the class that fits badly (regressor, calibration or proposal), one of
+"""``unknown`` is split by what is seen: a box of the class that fits badly (regressor, discarded or proposal), one of
 another class, or nothing at all (any mechanism but interclass)."""
 _TOUCHES = 0.1
 SENTENCE = (
@@ -51,7 +51,7 @@ def _judge(found: Detections, overlap: Floats, own: Bools, t: Thresholds, names:
     own_score = float(found.scores[mine].max(initial=0))
     rival_score = float(found.scores[other].max(initial=0))
     if own_score >= t.cls:  # it came out: either below what is reported, or (exclusive) another object's
-        verdict = "calibration", "score" if own_score < t.reported else "taken"
+        verdict = "discarded", "score" if own_score < t.reported else "taken"
     elif rival_score >= t.cls:
         verdict = "interclass", "reported" if rival_score >= t.reported else "hidden"
     elif mine.size or other.size:

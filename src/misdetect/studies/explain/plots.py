@@ -29,7 +29,7 @@ SHADES = {
     "regressor": "#0072b2",
     "interclass": "#cc79a7",
     "background": "#7a7a7a",
-    "calibration": "#d55e00",
+    "discarded": "#d55e00",
     "unknown": "#b9b9b9",
     "Miss": "#5a5a5a",
     "Cls": "#cc79a7",

@@ -1,7 +1,7 @@
 """What solving a mechanism would buy: recall and AP after an oracle has fixed all misses of that mechanism.
 
 As TIDE does for its error types: each fixed object gets one right detection, and the errors about it (Cls, Loc, Both)
-go. The detection scores what the detector already gave: the lost candidate's own score (calibration), the rival's
+go. The detection scores what the detector already gave: the lost candidate's own score (discarded), the rival's
 (interclass), else the least score that is reported. AP is that of the reported detections, not of all.
 """
 
@@ -84,7 +84,7 @@ def world(objects: Sequence[dict[str, Any]], detections: Sequence[dict[str, Any]
 
 
 def _score(row: dict[str, Any]) -> float:
-    column = {"calibration": "own_score", "interclass": "rival_score"}.get(row["mechanism"] or "")
+    column = {"discarded": "own_score", "interclass": "rival_score"}.get(row["mechanism"] or "")
     return float(row[column] or 0) if column else 0.0
 
 

@@ -30,7 +30,7 @@ from misdetect.studies.explain.settings import ExplainSettings
 
 OBJECT, DETECTION, REGION, IGNORED = KINDS = ("object", "detection", "region", "ignored")
 TIDE_TYPES = ("Miss", "Cls", "Loc", "Both")
-"""The TIDE type of a miss: that of the best-scored error about it; see docs/definitions.md."""
+"""The TIDE type of a miss: that of the best-scored error about it; see docs/definitions/explain.md."""
 SWEEP = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Scores at which ``best_iou`` is taken: that of a detection of the object's class with that score or more."""
 SLICES = ("crowding", "occlusion", "truncation", "aspect", "brightness")

@@ -3,7 +3,7 @@
 Every answer says how much the score of *each* thing on the background moved, not only whether one fell. So each thing
 (a detection that may be missed, a faint box that may become an extra one) has a Gaussian process over what was inserted
 where, and its prior (how far scores move, by distance and relative size) is learnt over all backgrounds. A candidate is
-worth the expected number of new failures it makes. ``docs/fuzz.md`` explains it in full.
+worth the expected number of new failures it makes. ``docs/definitions/fuzz.md`` explains it in full.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

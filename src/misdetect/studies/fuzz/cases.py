@@ -1,6 +1,6 @@
 """The cases of a campaign: look at a background, try an insertion, follow a failing one. Each asks, and makes its row.
 
-Where an insertion fails, null controls are asked about too, one after the other until it is clear whose doing it was:
+Where an insertion fails, controls are asked about too, one after the other until it is clear whose doing it was:
 the same shape in the same place, filled from the background. A case is a small value that knows its own steps, so that
 nothing has to tell the three apart.
 """
@@ -269,6 +269,6 @@ def _outcome(changes: list[dict[str, Any]]) -> dict[str, Any]:
         "changes": changes,
         "failed": bool(minded),
         "flicker": bool(minded) and not certain,
-        "null_failed": any(first) if first else None,
+        "control_failed": any(first) if first else None,
         "attributable": any(change["attributable"] for change in changes),
     }

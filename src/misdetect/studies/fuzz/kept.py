@@ -1,5 +1,5 @@
 """Insertions that somebody chose, kept as a campaign: ``replay``, ``ledger``, ``report`` and ``export`` read it like
-any other. Each case is the row that a campaign would have written, null controls included."""
+any other. Each case is the row that a campaign would have written, controls included."""
 
 import shlex
 from functools import cached_property

@@ -71,7 +71,7 @@ class Live(Workbench):
         return Insertion(photo, cutout, at, size, None, WIDEST, opacity)
 
     def control(self, insertion: Insertion) -> Paste | Faded:
-        """The null control of an edit: a campaign's first patch, as opaque as the edit is."""
+        """The control of an edit: a campaign's first patch, as opaque as the edit is."""
         (patch,) = islice(self.controls(insertion), 1)
         return patch if insertion.opacity == 1 else Faded(patch, insertion.opacity)
 
@@ -82,7 +82,7 @@ class Live(Workbench):
         return Seen(row, background, shows_flicker([row], HOW.rules))
 
     def attempt(self, insertion: Insertion, seen: Seen, part: Background) -> Generator[Asks, Any, Row]:
-        """The row of a campaign that tries just this on ``part`` of what was ``seen``, null controls included."""
+        """The row of a campaign that tries just this on ``part`` of what was ``seen``, controls included."""
         task = Task(INSERTION, insertion, patches=HOW.patches)
         (row,) = yield from Try(task, part, noisy=False, told=seen.told).steps(self)
         return row

@@ -1,6 +1,6 @@
 """Find a failure near a spot: the adaptive strategy, kept to a part of the photo and to one object.
 
-Rounds are small, since somebody waits. A failure counts as found when null controls have cleared it (it is the object's
+Rounds are small, since somebody waits. A failure counts as found when controls have cleared it (it is the object's
 doing, not that of pasting) and the annotations do not call it an improvement.
 """
 
@@ -16,7 +16,7 @@ from misdetect.studies.fuzz.rows import Insertion
 from misdetect.studies.fuzz.settings import WIDEST, FuzzSettings
 
 MOST = 80
-"""Questions of one search, null controls included."""
+"""Questions of one search, controls included."""
 _ROUND = 4
 """Places that are tried before the strategy thinks again."""
 _AROUND = ((1.0, 0.12, (1.0, 0.75, 1.3)), (2.0, 0.3, (1.0, 0.75, 0.5)), (0.0, 1.0, (1.0, 0.75, 0.5, 0.35)))

@@ -55,7 +55,7 @@ Wait = Callable[[int, int], Generator[Any, None, Sequence[Row] | None]]
 @dataclass(frozen=True)
 class Task:
     """One case to come: the ``insertion`` to ask about, or to relocate or shrink from. ``known`` failures of the
-    background need no control any more; others get as many ``patches`` of null control at most. ``origin`` is the case
+    background need no control any more; others get as many ``patches`` of control at most. ``origin`` is the case
     index of the failure that a search starts from, ``change`` the number of the change that shrinking has to keep.
     ``budget``: the queries that were planned with."""
 

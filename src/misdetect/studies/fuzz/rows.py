@@ -34,7 +34,7 @@ _change = [
     ("after", pa.float64()),
     ("flickers", pa.bool_()),
     ("counts", pa.bool_()),
-    ("patches", pa.list_(pa.bool_())),  # of the null control: does each make the same failure? null: not asked
+    ("patches", pa.list_(pa.bool_())),  # of the control: does each make the same failure? null: not asked
     ("cleared", pa.bool_()),
     ("attributable", pa.bool_()),
     ("object", pa.int64()),
@@ -70,7 +70,7 @@ SCHEMA = pa.schema(
         # what came of it
         ("failed", pa.bool_()),
         ("flicker", pa.bool_()),
-        ("null_failed", pa.bool_()),
+        ("control_failed", pa.bool_()),
         ("attributable", pa.bool_()),
         ("standing", pa.list_(pa.float64())),
         ("found", pa.list_(pa.struct(_detection))),  # on the synthetic image, where it fails
@@ -171,7 +171,7 @@ class Classes:
 
 def ledger(run: Run) -> str:
     """Each insertion beside each detection of ``score`` or more on its background, and what became of that detection.
-    One row per extra detection, and a control row for each change whose null control was asked, by its first patch:
+    One row per extra detection, and a control row for each change whose control was asked, by its first patch:
     there the same happens, or what was detected is found. Relocations and shrunk cases are searches that start from
     these, and are left out."""
     return f"""

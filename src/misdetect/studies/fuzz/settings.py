@@ -16,7 +16,7 @@ from misdetect.studies.running import Running, budget_file
 StrategyName = Literal["random", "guided", "adaptive"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 WIDEST = 3
-"""The farthest ``reach``: see ``docs/fuzz.md``."""
+"""The farthest ``reach``: see ``docs/definitions/fuzz.md``."""
 Destination = Literal["centroid", "centre"] | tuple[int, int]
 
 _INSERTING, _RULES = Heading("What is inserted, and where"), Heading("What counts as a failure")
@@ -34,7 +34,8 @@ class FuzzSettings(Running):
     strategy: Annotated[StrategyName, _INSERTING] = "adaptive"
     """Where the next object goes."""
     reach: Annotated[int | None, Range(0, WIDEST), _INSERTING] = None
-    """How far the paper's rule is widened; by default not at all, adaptive as far as it goes."""
+    """Widen what may go where: 0 the paper's rule, 1 other sizes too, 2 other classes, 3 wider rings; by default 0, of
+    adaptive 3."""
     per_object: Annotated[Count, _INSERTING] = 10
     """Random and guided insertions per detection."""
     backgrounds: Annotated[Count | None, _INSERTING] = None
@@ -72,7 +73,7 @@ class FuzzSettings(Running):
     sure: Annotated[float, _RULES, Range(0.5, 0.999)] = Control.sure
     """How probable that has to be."""
     queries: Annotated[Annotated[int, Range(1)] | None, RUNNING, _BUDGET] = None
-    """Ask at most N times, null controls included."""
+    """Ask at most N times, controls included."""
     usd: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None
     """Spend at most so many dollars."""
     price: Annotated[float | None, Range(0), RUNNING, _BUDGET] = None

@@ -1,5 +1,6 @@
 """How a terminal shows a campaign: what does harm, what the paper would count, how much was tested, the worst cases."""
 
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,7 +23,7 @@ def show(console: Console, document: Document) -> None:
     asked = f" ({document['engine']['queries']} asked now)" if "engine" in document else ""
     console.print(
         f"{document['insertions']} insertions into {document['backgrounds']} backgrounds, {document['queries']} "
-        f"queries{asked}, {settings['strategy']}, reach {settings['reach']}, score {settings['score']:g}, IoU "
+        f"queries{asked}, {settings['strategy']}, widened to {settings['reach']}, score {settings['score']:g}, IoU "
         f"{settings['iou']:g}",
         markup=False,
     )
@@ -40,7 +41,7 @@ def show(console: Console, document: Document) -> None:
         )
     pictures = [str(path) for path in document.get("pictures", ())]
     if images := [path for path in pictures if path.endswith(".png")]:
-        console.print(f"Pictures: {images[0].rpartition('/')[0]} ({len(images)})", markup=False)
+        console.print(f"Pictures: {Path(images[0]).parent} ({len(images)})", markup=False)
     for path in pictures:
         if path.endswith(".md"):
             console.print(f"The paper's tables: {path}", markup=False)
@@ -61,7 +62,7 @@ def _rows(document: Document) -> list[tuple[str, Any]]:
         ("failing insertions, as the paper counts", f"{raw} ({100 * (rate or 0):.1f} %)"),
         ("  of these only a score that flickers", document["flicker"]),
         ("  the rest", raw - document["flicker"]),
-        ("    one patch of texture fails too", f"{document['null_failures']} of {document['null_asked']}"),
+        ("    one patch of texture fails too", f"{document['control_failures']} of {document['control_asked']}"),
         ("backgrounds tested", _percent(coverage["backgrounds"])),
         ("objects tested", f"{_percent(coverage['objects'])} of {coverage['detected_objects']}"),
         ("relocated", f"{document['relocated']} ({document['relocated_unique']} unique)"),

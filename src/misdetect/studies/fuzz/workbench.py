@@ -27,7 +27,7 @@ from misdetect.studies.fuzz.truth import Judge
 
 _OPEN = 64
 _DRAWS = 200
-"""Places drawn for the patches of a null control; each is used once."""
+"""Places drawn for the patches of a control; each is used once."""
 _KEPT = 64 << 20
 """Bytes of histograms of backgrounds that are kept, for naturalness: about a hundred photos, or two of a camera."""
 
@@ -109,7 +109,7 @@ class Workbench:
         return paste if insertion.opacity == 1 else Faded(paste, insertion.opacity)
 
     def controls(self, insertion: Insertion) -> Iterator[Paste]:
-        """Its null controls: the same shape at the same place with pixels from elsewhere in the background, each from
+        """Its controls: the same shape at the same place with pixels from elsewhere in the background, each from
         another place there; an object so large that there is only one other place has only one."""
         sample, shape = self.sample(insertion.image), self._cutout(insertion.cutout, insertion.size)
         generator = np.random.default_rng([self.how.seed, 7, insertion.image, *insertion.at, *insertion.size])

@@ -1,4 +1,4 @@
-"""``scan``: transplant an object and watch the rest (paper 1, "The Elephant in the Room").
+"""``scan``: put an object in and watch the rest (paper 1, "The Elephant in the Room").
 
 Read ``study`` beside the paper: it is the scan over a grid. ``pairs`` draws the pairs (I, J) and the object T,
 ``prepare`` finds images for it, ``adaptive`` asks less (by ``strata`` of the grid), ``truth`` says what is harmed,
@@ -12,7 +12,7 @@ from misdetect.studies.contract import Kind
 SCAN = Kind(
     "scan",
     room=__name__,
-    help="Transplant objects over a dense grid and watch what happens to the other detections.",
+    help="Put an object in at every place of a grid and watch what happens to the other detections.",
     group="breaks",
     title="What a foreign object does to the rest",
     example="--detector zoo:yolox --data rooms:val --pairs 8 --out RUN",

@@ -2,7 +2,7 @@
 
 One case is a whole pair, since what to ask next depends on all answers so far. It asks in rounds, one position per
 stratum first, then where one more answer lowers the error of the worst-known rate of Table I most. It stops when its
-part of every rate's variance is small enough, or nothing is left to ask. The null control is asked at the same
+part of every rate's variance is small enough, or nothing is left to ask. The control is asked at the same
 positions.
 """
 
@@ -93,7 +93,7 @@ class AdaptiveScan(ScanStudy):
         return (Case(number, f"{number}", number) for number in range(len(self.transplants)))
 
     def run(self, case: Case) -> Steps:
-        """Ask in rounds until the rates are known, then ask the null control at the same positions."""
+        """Ask in rounds until the rates are known, then ask the control at the same positions."""
         pair = self.open_pair(case.content)
         before: Detections = yield Detect(pair.background)
         originals = before.above(self.how.score).boxes

@@ -9,7 +9,7 @@ from misdetect.studies.contract import Document
 from misdetect.studies.scan.evidence import scan_scene
 from misdetect.studies.scan.figures import worst_pairs
 from misdetect.studies.scan.prepare import rebuild
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 
 _PAIRS = 6
 
@@ -23,7 +23,7 @@ def charts(run: Run, document: Document, counted: Counted, data: Dataset | None)
         counts = Counter[str]()
         for (outcome, *key), n in counted("outcome", "control", "harm", "flicker").items():
             counts[outcome] += n * (key == [control, "harmful", False])
-        tone = "unknown" if control else "calibration"
+        tone = "unknown" if control else "discarded"
         marks += [
             mark(f"{each}{name}", counts[each], own | {"outcome": [each], "control": [control]}, tone=tone)
             for each in ("missed", "renamed", "moved", "extra")
@@ -35,7 +35,7 @@ def charts(run: Run, document: Document, counted: Counted, data: Dataset | None)
 
 
 def _heat(run: Run, document: Document, data: Dataset | None, told: str) -> list[Chart]:
-    """The map of S over the positions of the most affected pairs, of the object and of its null control."""
+    """The map of S over the positions of the most affected pairs, of the object and of its control."""
     pairs = worst_pairs(document)[:_PAIRS]
     if not pairs or data is None:
         return []
@@ -43,18 +43,18 @@ def _heat(run: Run, document: Document, data: Dataset | None, told: str) -> list
     for number in pairs:
         pair = study.open_pair(number)
         layers = []
-        for condition in (OBJECT, NULL):
+        for condition in (OBJECT, CONTROL):
             found = run.query(
                 "SELECT x, y, score FROM rows WHERE pair = ? AND condition = ? AND before > 0 ORDER BY y, x",
                 [number, condition],
             ).to_pylist()
             cells = [
                 [row["x"], row["y"], round(row["score"], 3), scan_scene(number, row["x"], row["y"],
-                                                                       control=condition == NULL)]
+                                                                       control=condition == CONTROL)]
                 for row in found
             ]  # fmt: skip
             if cells:
-                layers.append({"name": "object" if condition == OBJECT else "null control", "cells": cells})
+                layers.append({"name": "object" if condition == OBJECT else "control", "cells": cells})
         title = f"{pair.cutout.label} on {pair.background.id}"
         maps.append({"title": title, "image": pair.background.id, "cut": list(pair.cutout.size), "layers": layers})
     return [

@@ -11,7 +11,7 @@ _SHARE, _LEAST, _MOST = 0.15, 60, 3000
 
 
 def _plan(pace: Pace) -> int:
-    """Positions, each asked with its null control."""
+    """Positions, each asked with its control."""
     return max(min(int(_SHARE * pace.seconds / pace.query) // 2, _MOST), _LEAST)
 
 

@@ -15,7 +15,7 @@ from misdetect.nouns.boxes import Floats
 from misdetect.studies.contract import Document
 from misdetect.studies.differences import differences, other_rules, shared
 from misdetect.studies.scan.document import common_classes
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 from misdetect.studies.scan.settings import ScanSettings, settings_of
 from misdetect.studies.scan.table import DIFFERENCE, ROWS, SCENE, Images, Rate, rates_of, read_positions
 
@@ -43,10 +43,10 @@ class Scanned:
 
     def rates(self, pairs: list[Key]) -> dict[str, tuple[Rate, Rate]]:
         """Of the positions of ``pairs``: Table I with the scene, and what is harmed; with the object, and where there
-        is a null control, beyond it."""
+        is a control, beyond it."""
         found, count = read_positions(self.run, self.how, [self.pairs[key] for key in pairs])
         table, harm = rates_of(Images.of(count, self.how), found, self.how)
-        known = (OBJECT, DIFFERENCE) if len(found[NULL]) else (OBJECT,)
+        known = (OBJECT, DIFFERENCE) if len(found[CONTROL]) else (OBJECT,)
         return {name: (table[name], harm[name]) for name in known}
 
 
@@ -67,7 +67,7 @@ def between(one: Scanned, other: Scanned) -> Document | str:
     found: Document = {"images": len({key[0] for key in pairs}), "pairs": len(pairs), "left_out": left_out}
     found |= _changes(first[OBJECT], second[OBJECT], one.how, judged)
     if DIFFERENCE in first and DIFFERENCE in second:
-        found["beyond_null"] = _changes(first[DIFFERENCE], second[DIFFERENCE], one.how, judged)
+        found["beyond_control"] = _changes(first[DIFFERENCE], second[DIFFERENCE], one.how, judged)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Everything a scan says, as one document: what is harmed, Table I, its null control, the scene, effects, pairs.
+"""Everything a scan says, as one document: what is harmed, Table I, its control, the scene, effects, pairs.
 
 A function of the run directory alone: neither detector nor data is needed, and what has been done of an unfinished run
 is described as far as it goes.
@@ -90,14 +90,14 @@ def _harm_sentence(document: Document) -> list[str]:
         return number(harm[name], 1) + unit + within(harm["intervals"][name], 0)
 
     sentence = f"The object does harm at {told('object')} of positions"
-    if harm["null"] is None:
+    if harm["control"] is None:
         return [f"{sentence}."]
-    return [f"{sentence}, its null control at {told('null')}: a difference of {told('difference', ' points')}."]
+    return [f"{sentence}, its control at {told('control')}: a difference of {told('difference', ' points')}."]
 
 
 def numbers(document: Document) -> dict[str, Headline]:
     """For comparing runs: what harms, Table I's first and last row and the scene, in percent of the positions, and the
-    same less the null control, by τ."""
+    same less the control, by τ."""
     found, harm, intervals = {}, document["harm"], document["intervals"]
     parts = [("", document, intervals)]
     if document["difference"] is not None:

@@ -10,14 +10,14 @@ from misdetect.nouns.picture import Pixels
 from misdetect.studies.contract import Evidence
 from misdetect.studies.ledger import literal
 from misdetect.studies.scan.prepare import rebuild
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 
 _PAIR = "CAST(split_part(\"case\", '/', 1) AS INTEGER)"
 _X, _Y = (f"json_extract_string(evidence, '$.{side}')" for side in "xy")
 
 
 class ScanStage:
-    """Positions of a scan: what the object, or its null control, does there."""
+    """Positions of a scan: what the object, or its control, does there."""
 
     def __init__(self, run: Run, data: Dataset) -> None:
         self._run, self._study = run, rebuild(run, data)
@@ -59,12 +59,12 @@ class ScanStage:
 def _position(key: str) -> tuple[int, int, int, str]:
     _, pair, place, *control = key.split("/")
     x, _, y = place.partition(",")
-    return int(pair), int(x), int(y), NULL if control else OBJECT
+    return int(pair), int(x), int(y), CONTROL if control else OBJECT
 
 
 def scan_scene(pair: int, x: int, y: int, *, control: bool) -> str:
     """The key of one position of a scan."""
-    return f"scan/{pair}/{x},{y}" + ("/null" if control else "")
+    return f"scan/{pair}/{x},{y}" + ("/control" if control else "")
 
 
 def _transplanted(run: Run) -> str:
@@ -78,7 +78,7 @@ def _transplanted(run: Run) -> str:
 EVIDENCE = Evidence(
     condition="transplant",
     rank=50,
-    scene=f"'scan/' || {_PAIR} || '/' || {_X} || ',' || {_Y} || CASE WHEN control THEN '/null' ELSE '' END",
+    scene=f"'scan/' || {_PAIR} || '/' || {_X} || ',' || {_Y} || CASE WHEN control THEN '/control' ELSE '' END",
     by=_transplanted,
     titled="with {by}",
     told="{by} put in",

@@ -22,7 +22,7 @@ from misdetect.studies.documents import read_document
 from misdetect.studies.scan.interference import InterferenceStudy, Wrong, taken_apart, wrongs_of
 from misdetect.studies.scan.prepare import rebuild
 from misdetect.studies.scan.ranking import ranked
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 from misdetect.studies.scan.study import ScanStudy
 
 _OBJECTS = 4
@@ -90,14 +90,14 @@ def pair_maps(run: Run, study: ScanStudy, number: int) -> Maps:
             "SELECT x, y, score, objects FROM rows WHERE pair = ? AND condition = ? AND before > 0 ORDER BY y, x",
             [number, condition],
         ).to_pylist()
-        for condition in (OBJECT, NULL)
+        for condition in (OBJECT, CONTROL)
     }
     things, places = rows[OBJECT], {name: _corners(part) for name, part in rows.items()}
     layers = []
     if things:
         layers.append(Layer("S, object", _column(things)))
-        if np.array_equal(places[OBJECT], places[NULL]):
-            layers.append(Layer("S, null control", _column(rows[NULL])))
+        if np.array_equal(places[OBJECT], places[CONTROL]):
+            layers.append(Layer("S, control", _column(rows[CONTROL])))
         confidences = np.array([[_confidence(thing) for thing in row["objects"]] for row in things])
         for index in np.argsort(-confidences.std(axis=0), kind="stable")[:_OBJECTS]:
             thing = things[0]["objects"][index]

@@ -22,7 +22,7 @@ def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[
             pair(ends),
             "scan",
             "insertion",
-            follows=("calibration",) if most(_uncovered(document)) == "calibration" else (),
+            follows=("discarded",) if most(_uncovered(document)) == "discarded" else (),
         )
 
 

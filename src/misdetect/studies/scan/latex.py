@@ -7,7 +7,7 @@ from misdetect.studies.contract import Document
 
 
 def tables(documents: Sequence[Document]) -> Iterator[Table]:
-    """Paper 1, Table I: one table per row of it, with the null control below each run."""
+    """Paper 1, Table I: one table per row of it, with the control below each run."""
     titles = {
         "affected": "all positions",
         "class_agnostic": "class agnostic",
@@ -20,10 +20,12 @@ def tables(documents: Sequence[Document]) -> Iterator[Table]:
         for document in documents:
             ends = document["intervals"]
             parts = [(called(document), document, ends)]
-            if document["null_control"] is not None:
-                parts.append(("  null control", document["null_control"], ends["null_control"]))
+            if document["control"] is not None:
+                parts.append(("  control", document["control"], ends["control"]))
             for name, rates, ranges in parts:
                 cells = (number(rates[key].get(tau), ranges[key].get(tau)) for tau in taus)
                 rows.append([name, *cells])
-        caption = f"Average effect of transplanting objects: percent of positions affected, {title}, by threshold on S."
+        caption = (
+            f"Average effect of an object that is put in: percent of positions affected, {title}, by threshold on S."
+        )
         yield Table(caption, ["", *taus], rows)

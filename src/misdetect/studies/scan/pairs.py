@@ -84,7 +84,7 @@ def choose_pairs(
     (image, row). Backgrounds that nothing fits into are passed over.
     """
     if not backgrounds:
-        raise BadData(f"{data.spec}: no image to transplant into.")
+        raise BadData(f"{data.spec}: no image to put an object into.")
     generator, sizes = np.random.default_rng([seed, 2]), sizes or Sizes()
     pairs: list[Pair] = []
     barren: set[int] = set()

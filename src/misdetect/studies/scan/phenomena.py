@@ -10,7 +10,7 @@ from typing import Any
 from misdetect.engine.store import Run
 from misdetect.metrics.harm import EFFECTS, HARMS
 from misdetect.metrics.transplant import OUTCOMES
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 
 DISTANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Upper ends of the bins of distance, as shares of the image's diagonal; the first is "touching"."""
@@ -183,7 +183,7 @@ def per_pair(run: Run, taus: Sequence[float]) -> list[dict[str, Any]]:
 
     pairs = []
     for number, each in enumerate(run.settings["transplants"]):
-        seen = known.get((number, OBJECT)) or known.get((number, NULL)) or {"detections": None}
+        seen = known.get((number, OBJECT)) or known.get((number, CONTROL)) or {"detections": None}
         pairs.append(
             {
                 "pair": number,
@@ -191,7 +191,7 @@ def per_pair(run: Run, taus: Sequence[float]) -> list[dict[str, Any]]:
                 "detections": seen["detections"],
                 "asked": known.get((number, OBJECT), {"asked": 0})["asked"],
                 "affected": rates(number, OBJECT),
-                "null_control": rates(number, NULL),
+                "control": rates(number, CONTROL),
             }
         )
     return pairs

@@ -19,7 +19,7 @@ from misdetect.nouns.boxes import SIDES, sides
 from misdetect.studies.columns import box, counts, flags, numbers, texts
 from misdetect.studies.scan.truth import Judge, Verdict
 
-OBJECT, NULL = CONDITIONS = ("object", "null")
+OBJECT, CONTROL = CONDITIONS = ("object", "control")
 
 OBJECT_FIELDS = pa.struct(
     [
@@ -138,14 +138,14 @@ def _new(compared: Comparison, names: Sequence[str], judge: Judge, verdict: Verd
 
 
 _POSITION = """r.case_index, r.row, r."case", r.background AS image, 'transplant' AS condition,
-    r.condition = 'null' AS control, r.weight, r.x, r.y"""
-_CONTROLLED = """rows AS r LEFT JOIN (SELECT pair, x, y, objects, new FROM rows WHERE condition = 'null') AS c
+    r.condition = 'control' AS control, r.weight, r.x, r.y"""
+_CONTROLLED = """rows AS r LEFT JOIN (SELECT pair, x, y, objects, new FROM rows WHERE condition = 'control') AS c
     ON r.pair = c.pair AND r.x = c.x AND r.y = c.y"""
 
 
 def ledger(run: Run) -> str:
     """Every original at every position, and what came up by itself there. A change is attributable to the object if it
-    does not flicker and the null control, at the same place, leaves the same original as it is (or brings up nothing
+    does not flicker and the control, at the same place, leaves the same original as it is (or brings up nothing
     of the same class); null where no control was scanned."""
     common = '"case", image, condition, control, weight, case_index, row, place'
     return f"""

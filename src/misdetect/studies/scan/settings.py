@@ -1,4 +1,4 @@
-"""What can be set of ``scan``: what is transplanted where, what counts, how much is asked, how rates are made of it.
+"""What can be set of ``scan``: what is put in where, what counts, how much is asked, how rates are made of it.
 
 τ, the policy, the average and the confidence only decide how rows are read, so that a finished run can be read in
 another way without asking again; an adaptive scan asks until the rates at its τ are known, and there they decide rows.
@@ -19,22 +19,23 @@ Average = Literal["positions", "images"]
 TAUS = (0.3, 0.5, 0.7, 0.95, 0.99)
 """Those of Table I."""
 
-_WHAT, _COUNTS, _ASKED = Heading("What is transplanted"), Heading("What counts"), Heading("What is asked")
+_WHAT, _COUNTS, _ASKED = Heading("What is put in"), Heading("What counts"), Heading("What is asked")
 _RESULTS = Heading("Results")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanSettings(Running):
-    """Transplant objects over a dense grid and watch what happens to the other detections."""
+    """Put an object in at every place of a dense grid and watch what happens to the other detections (the paper: object
+    transplanting)."""
 
     pairs: Annotated[Count, _WHAT] = 29
     """Pairs of image and object."""
     step: Annotated[Count, _WHAT] = 10
     """Step of the grid in pixels."""
     image: Annotated[str | None, _WHAT] = None
-    """Transplant into this image (its id)."""
+    """Put the object into this image (its id)."""
     object: Annotated[int | None, _WHAT] = None
-    """Transplant this object (annotation id)."""
+    """Put in this object (annotation id)."""
     same_image: Annotated[bool, _WHAT] = False
     """Duplicate an object within its image."""
     min_area: Annotated[Share, _WHAT] = 0.01
@@ -42,7 +43,7 @@ class ScanSettings(Running):
     max_side: Annotated[Share, _WHAT] = 0.5
     """Longest side of the object, share of the image's."""
     seed: Annotated[int, _WHAT, Range(0)] = 0
-    """Of the pairs, the null control, the order of an adaptive scan and the intervals."""
+    """Of the pairs, the control, the order of an adaptive scan and the intervals."""
     score: Annotated[Share, _COUNTS] = Rules.score
     """What counts as a detection."""
     own: Annotated[Own, _COUNTS] = Rules.own
@@ -55,8 +56,8 @@ class ScanSettings(Running):
     """IoU from which a detection may continue an original at all."""
     on_t_iou: Annotated[Share, _COUNTS] = Rules.on_t
     """IoU from which a detection lies on the object, and from which a faint box is the same box."""
-    null: Annotated[bool, _ASKED] = True
-    """Scan the null control too."""
+    control: Annotated[bool, _ASKED] = True
+    """Scan the control too: the same shape filled with texture, to tell what any change would do."""
     trace: Annotated[bool | None, _ASKED] = None
     """Look inside where objects are lost; by default if possible."""
     adaptive: Annotated[bool, _ASKED] = False
@@ -64,7 +65,7 @@ class ScanSettings(Running):
     precision: Annotated[float, _ASKED, Range(0.01, 100)] = 2.5
     """Adaptive: points to know the rates by."""
     tau: Annotated[tuple[float, ...], VIEW, _RESULTS] = TAUS
-    """Thresholds on S, separated by commas."""
+    """Thresholds on S, how well the other detections survive (0 to 1), separated by commas."""
     policy: Annotated[Policy, VIEW, _RESULTS] = "body"
     """The threshold is put on S (eq. 1), or on the least IoU (the caption of Table I)."""
     average: Annotated[Average, VIEW, _RESULTS] = "positions"
@@ -77,6 +78,7 @@ class ScanSettings(Running):
     """Take N wrong detections apart (Fig. 3)."""
 
     def __post_init__(self) -> None:
+        self.take_lists()
         numbers = isinstance(self.tau, tuple) and all(isinstance(t, (int, float)) for t in self.tau)
         if not numbers or not self.tau or not all(0 < t <= 1 for t in self.tau):
             raise BadSpec(f"tau takes numbers above 0 and up to 1, separated by commas. Got {self.tau!r}.")

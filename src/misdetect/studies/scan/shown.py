@@ -1,4 +1,4 @@
-"""``misdetect scan``: transplant an object and watch the rest (paper 1), beside its null control."""
+"""``misdetect scan``: put an object in and watch the rest (paper 1), beside its control."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _ROWS = {
 
 
 def show(console: Console, document: Document) -> None:
-    """The document for a person: what is harmed, Table I beside the paper's and the null control, and where it lies."""
+    """The document for a person: what is harmed, Table I beside the paper's and the control, and where it lies."""
     if (line := unfinished(document)) is not None:
         console.print(line)
     for sentence in sentences(dict(document))[:1]:
@@ -50,7 +50,7 @@ def show(console: Console, document: Document) -> None:
 
 def _effects(document: Document) -> Table:
     title = "What the changes mean against the truth (percent of originals times positions, flicker apart)"
-    conditions = [name for name in ("object", "null") if name in document["effects"]]
+    conditions = [name for name in ("object", "control") if name in document["effects"]]
     table = plain_table(title, "", *(f">{name}" for name in conditions))
     for key in ("effects", "harms"):
         for name in document[key]["object" if "object" in conditions else conditions[0]]:
@@ -63,12 +63,15 @@ def _effects(document: Document) -> Table:
 def _table_one(document: Document) -> Table:
     percent = f"{100 * document['settings']['confidence']:g} %"
     taus = list(document["affected"])
-    title = f"Table I: positions at which the scene is affected, in percent ({percent} intervals over images)"
+    title = (
+        f"Table I: positions at which the scene is affected, in percent ({percent} intervals over images); affected is "
+        "S < τ, with S how well the other detections survive, 0 to 1"
+    )
     table = plain_table(title, "", *(f">τ = {tau}" for tau in taus))
     intervals = document["intervals"]
     parts = [("object", document, intervals)]
-    if document["null_control"] is not None:
-        names = (("null", "null_control"), ("difference", "difference"))
+    if document["control"] is not None:
+        names = (("control", "control"), ("difference", "difference"))
         parts += [(name, document[key], intervals[key]) for name, key in names]
     for row, said in _ROWS.items():
         table.add_row(said, style="bold")
@@ -105,11 +108,11 @@ def _show_object(console: Console, document: Document) -> None:
 
 def _distances(document: Document) -> Table:
     title = "Originals renamed or lost, by distance from the object (percent of the diagonal)"
-    table = plain_table(title, ">distance", ">object", ">null", ">object, flicker only", ">null, flicker only")
+    table = plain_table(title, ">distance", ">object", ">control", ">object, flicker only", ">control, flicker only")
     for bin in document["distance"]["bins"]:
         end = f"–{100 * bin['to']:g}" if bin["to"] else ""
         where = "touching" if bin["to"] == 0 else f"> {100 * bin['from']:g}{end}"
-        both: list[dict[str, Any]] = [bin.get(condition, {}) for condition in ("object", "null")]
+        both: list[dict[str, Any]] = [bin.get(condition, {}) for condition in ("object", "control")]
         table.add_row(where, *(number(part.get(key), 2) for key in ("changed", "flicker") for part in both))
     return table
 

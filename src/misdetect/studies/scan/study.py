@@ -1,6 +1,6 @@
 """The scan of paper 1: object T of image J at every grid position of image I, and what the detector makes of the rest.
 
-A case is a few positions of one pair under one condition: the object itself, or the null control (the same mask filled
+A case is a few positions of one pair under one condition: the object itself, or the control (the same mask filled
 with pixels from elsewhere in I). A row is a position, with S (eq. 1), the coverage, the fate of every original
 detection and of T. Table I and everything else are views of these rows (``document``).
 """
@@ -50,7 +50,7 @@ class OpenPair:
     judge: Judge
 
     def picture(self, condition: str, x: int, y: int, seed: int) -> Paste:
-        """I with T (or its null control) at ``x``, ``y``. The control's pixels come from a place that depends on seed,
+        """I with T (or its control) at ``x``, ``y``. The control's pixels come from a place that depends on seed,
         pair and position only, and does not overlap T's."""
         if condition == OBJECT:
             return Paste(self.background, self.cutout, (x, y))
@@ -99,7 +99,7 @@ class ScanStudy(JoinedStudy):
     @property
     def conditions(self) -> tuple[str, ...]:
         """The conditions scanned."""
-        return CONDITIONS if self.how.null else (OBJECT,)
+        return CONDITIONS if self.how.control else (OBJECT,)
 
     def open_pair(self, number: int) -> OpenPair:
         """Pair ``number``, opened; the last few stay open."""

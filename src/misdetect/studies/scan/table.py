@@ -1,4 +1,4 @@
-"""Table I of paper 1 and its null control, what is harmed, and the scene apart from T's own parts, out of rows.
+"""Table I of paper 1 and its control, what is harmed, and the scene apart from T's own parts, out of rows.
 
 Every rate is a weighted share of positions (all weights are 1 unless the scan was adaptive) with a bootstrap interval
 over background images, the same draws for both conditions, so that their difference is paired. Pairs on whose clean
@@ -14,14 +14,14 @@ import numpy as np
 from misdetect.engine.store import Run
 from misdetect.metrics.bootstrap import REPEATS, interval, ratios, resamples
 from misdetect.nouns.boxes import Bools, Floats, Ints
-from misdetect.studies.scan.rows import NULL, OBJECT
+from misdetect.studies.scan.rows import CONTROL, OBJECT
 from misdetect.studies.scan.settings import Average, ScanSettings
 
 ROWS = ("affected", "class_agnostic", "occlusion_20", "no_occlusion")
 """Those of Table I."""
 SCENE, DIFFERENCE = "scene", "difference"
 """The row of our own below them, S of the scene without what is detected on T and its parts; and what the object does
-beyond its null control."""
+beyond its control."""
 PAPER: Mapping[str, tuple[float, ...]] = {
     "affected": (10.3, 20.6, 31.3, 53.7, 75.6),
     "class_agnostic": (6.6, 15.9, 25.7, 52.6, 75.5),
@@ -75,7 +75,7 @@ def read_positions(run: Run, how: ScanSettings, pairs: Sequence[int] | None = No
     columns: dict[str, Any] = {name: table[name].to_numpy() for name in table.column_names if name != "condition"}
     found = {
         name: Positions(**{key: column[condition == name] for key, column in columns.items()})
-        for name in (OBJECT, NULL)
+        for name in (OBJECT, CONTROL)
     }
     return found, int(columns["image"].max(initial=-1)) + 1
 
@@ -132,13 +132,13 @@ def kept_rows(coverage: Floats) -> Bools:
 
 
 def table_one(run: Run, how: ScanSettings) -> dict[str, Any]:
-    """Table I with the row ``scene`` below, the null control's, their difference (points), intervals, flicker shares,
+    """Table I with the row ``scene`` below, the control's, their difference (points), intervals, flicker shares,
     and ``harm``."""
     found, count = read_positions(run, how)
     images = Images.of(count, how)
     rates, harm = rates_of(images, found, how)
-    control = found[NULL] if len(found[NULL]) else None
-    both = {"null_control": rates[NULL], "difference": rates[DIFFERENCE]}
+    control = found[CONTROL] if len(found[CONTROL]) else None
+    both = {"control": rates[CONTROL], "difference": rates[DIFFERENCE]}
     document = {
         **_rates(rates[OBJECT].value, how),
         **{name: None if control is None else _rates(rate.value, how) for name, rate in both.items()},
@@ -150,7 +150,7 @@ def table_one(run: Run, how: ScanSettings) -> dict[str, Any]:
         },
         "own_parts_only": _own_parts_only(images, found[OBJECT], how),
     }
-    document["flicker"]["null_control"] = None if control is None else _flicker(images, control, how)
+    document["flicker"]["control"] = None if control is None else _flicker(images, control, how)
     if control is not None:
         document["intervals"] |= {name: _intervals(rate, how) for name, rate in both.items()}
     return document
@@ -164,7 +164,7 @@ def rates_of(
     table = {name: _table_rates(images, part, how) for name, part in found.items()}
     harm = {name: images.rate(part, part.harmful, np.ones(len(part), np.bool_)) for name, part in found.items()}
     for rates in (table, harm):
-        rates[DIFFERENCE] = rates[OBJECT] - rates[NULL]
+        rates[DIFFERENCE] = rates[OBJECT] - rates[CONTROL]
     return table, harm
 
 

@@ -44,7 +44,8 @@ def _short(value: float | None) -> str:
 
 
 def _table_1(document: Document) -> Table:
-    table = plain_table("Table 1", "localisation", ">T_P", ">T_M", ">present recall", ">missing recall", ">F_vv")
+    title = "Table 1 (F_vv: present parts are found and missing ones noticed, 0 to 1)"
+    table = plain_table(title, "localisation", ">T_P", ">T_M", ">present recall", ">missing recall", ">F_vv")
     for key, words in _ROWS.items():
         row = document[key]
         cells = [_share(row[name], row["intervals"][name]) for name in ("present_recall", "missing_recall", "f_vv")]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from misdetect.nouns.protocols import in_words
 from misdetect.report.page import Shown, identity, report_page
 
 
@@ -14,7 +15,7 @@ def checkup_page(runs: Mapping[str, Shown], document: Mapping[str, Any], path: P
     first = identity(next(iter(runs.values())).directory)
     footer = {
         "detector": detector["spec"],
-        "level": detector["level"],
+        "level": f"{detector['level']}: {in_words(detector['level'])}",
         "detector settings": detector["settings"],
         "detector fingerprint": first["detector fingerprint"],
         "data": data["spec"],
