@@ -172,7 +172,7 @@ def test_the_navigation_of_the_site_has_every_page():
 def test_a_newcomer_can_follow_the_page(page, made_once, tmp_path):
     """Every command in its order, in the folder of somebody who trained a YOLO yesterday."""
     folder = tmp_path / "own"
-    shutil.copytree(made_once("newcomer", lambda path: newcomer(path, photos=18)), folder)
+    shutil.copytree(made_once("newcomer", lambda path: newcomer(path, photos=12)), folder)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
     asked = commands(page, runnable=True)
     assert asked
