@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 # Hundreds of tests start processes of their own: without bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences docs clean
+.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences docs dist clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -95,5 +95,17 @@ $(DOCS): pyproject.toml constraints.txt
 licences: $(READY)
 	$(BIN)/python tools/licences.py > docs/licences.md
 
+# Wheel and source archive, checked, and the wheel tried in an environment that has nothing else. See docs/releasing.md.
+TRIED ?= demo
+dist:
+	rm -rf dist build/release build/clean
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	build/release/bin/python -m build --outdir dist
+	build/release/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/clean
+	build/clean/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build/clean && env -u PYTHONPATH bin/misdetect $(TRIED) --out tried
+
 clean:
-	rm -rf $(VENV) checkup site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist checkup site .pytest_cache .mypy_cache .ruff_cache

@@ -138,7 +138,7 @@ def browser():
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        lacking("playwright is not installed (pip install 'misdetect[dev]')")
+        lacking("playwright is not installed (pip install '.[dev]')")
     if program is None:
         lacking("there is no chromium on the PATH, and MISDETECT_CHROMIUM does not name one")
     with sync_playwright() as playwright:

@@ -8,7 +8,10 @@ import re
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
-USERS = ("torch", "hf", "onnx", "onnx-torch", "cloud", "app", "tflite", "openvino", "tensorflow", "hfdata", "ray", "s3")
+USERS = (
+    *("figures", "http", "torch", "hf", "onnx", "onnx-torch", "cloud", "app", "tflite", "openvino", "tensorflow"),
+    *("hfdata", "ray", "s3"),
+)
 """The extras of users whose versions were tested together."""
 DEVELOPERS = ("dev", "dev-all")
 _COPYLEFT = re.compile(r"\b(A|L)?GPL|General Public", re.IGNORECASE)

@@ -25,7 +25,6 @@ HEAVY = (
     "pyarrow.parquet",
     "duckdb",
     "torch",
-    "scipy.optimize",
     "rich.table",
 )
 SECONDS = 180

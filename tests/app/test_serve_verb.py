@@ -12,6 +12,7 @@ from in_process import ended
 from served import Asked, serving, start
 
 from misdetect.app.serving import is_local
+from misdetect.said.extras import command
 
 
 def refused(capsys, *arguments):
@@ -92,4 +93,4 @@ def test_without_the_extra_its_name_is_told(capsys, runs, monkeypatch, missing):
         if name.startswith(("misdetect.app", missing)):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    assert "misdetect[app]" in refused(capsys, runs / "explain")
+    assert command("app") in refused(capsys, runs / "explain")

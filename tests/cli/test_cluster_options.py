@@ -37,7 +37,7 @@ def test_what_cannot_be_meant_is_refused(run, tmp_path, given, said):
     ],
 )
 def test_an_address_without_a_cluster_is_one_sentence(run, tmp_path, address, said):
-    pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+    pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
     code, out, _ = run("explain", *OPTIONS, "--out", tmp_path / "run", "--cluster", f"ray:{address}", "--json")
     found = json.loads(out)["error"]
     assert (code, found["kind"]) == (2, "bad-cluster")
@@ -49,7 +49,7 @@ def test_an_address_without_a_cluster_is_one_sentence(run, tmp_path, address, sa
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
 def test_where_something_else_listens_it_is_said_at_once(answer, scheme):
     """Ray itself would try for minutes."""
-    pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+    pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
     from misdetect.engine.cluster import connect
     from misdetect.said.errors import BadCluster
 
@@ -68,7 +68,7 @@ def test_where_something_else_listens_it_is_said_at_once(answer, scheme):
 @pytest.mark.heavy
 def test_images_travel_to_where_their_path_is_not_seen(tmp_path, monkeypatch):
     """The path is relative to a folder that nodes do not have: refused by the node's name, and not when shipped."""
-    pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+    pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
     from clusters import two_nodes
 
     import misdetect as md

@@ -171,8 +171,8 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r"misdetect\[hfdata\]"):
+    with pytest.raises(MissingExtra, match="needs the 'hfdata' extra: pip install"):
         load_data("hfdata:anything")
     monkeypatch.setitem(sys.modules, "fiftyone", None)
-    with pytest.raises(MissingExtra, match=r"misdetect\[fiftyone\]"):
+    with pytest.raises(MissingExtra, match="needs the 'fiftyone' extra: pip install"):
         load_data("fiftyone:anything")

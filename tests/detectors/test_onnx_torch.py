@@ -22,6 +22,7 @@ from misdetect.nouns.detections import Truth
 from misdetect.nouns.protocols import as_white_box, level
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import LevelTooLow, MissingExtra
+from misdetect.said.extras import command
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -270,7 +271,7 @@ def test_a_converted_graph_that_differs_is_refused(tmp_path, monkeypatch):
 def test_an_absent_converter_is_named(tmp_path, monkeypatch):
     source = load_onnx(Spec.parse(graph(tmp_path / "tiny.onnx", "yolov8")))
     monkeypatch.setitem(sys.modules, "onnx2torch", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'misdetect\[onnx-torch\]'"):
+    with pytest.raises(MissingExtra, match="needs the 'onnx-torch' extra: pip install"):
         load_differentiable(source)
 
 
@@ -341,7 +342,7 @@ def test_a_file_that_cannot_be_opened_is_explained_from_outside_and_says_why(tmp
     assert document["settings"]["inside"] is False
     said = {
         "operator": "onnx2torch cannot convert",
-        "extra": "pip install 'misdetect[onnx-torch]'",
+        "extra": command("onnx-torch"),
         "decoder": "needs a decoder that shows every candidate",
     }
     assert said[reason] in document["notes"][1]

@@ -15,7 +15,7 @@ from misdetect.engine.cluster import RayWorkers, connect
 from misdetect.kept.budget import Budget
 from misdetect.said.errors import BadCluster
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 
 from clusters import ray_processes, two_nodes, until  # noqa: E402 - what it sets is for Ray
 

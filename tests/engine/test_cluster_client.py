@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 
 from clusters import ray_processes, two_nodes, until
 from test_cluster import (  # noqa: F401 - they run again here, with these nodes

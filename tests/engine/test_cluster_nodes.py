@@ -13,7 +13,7 @@ from misdetect.engine.backend import Asking, Cluster
 from misdetect.kept.budget import Budget
 from misdetect.said.errors import BadCluster
 
-pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 
 from clusters import two_nodes
 

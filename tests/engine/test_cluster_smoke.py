@@ -7,7 +7,7 @@ from misdetect.engine import run_study
 from misdetect.engine.backend import Asking, Cluster
 from misdetect.kept.budget import Budget
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'misdetect[ray]')")
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 
 from clusters import ray_processes, signals_given_back, until  # noqa: E402 - what it sets is for Ray
 

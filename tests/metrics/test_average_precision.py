@@ -1,9 +1,15 @@
 """AP and AR: pycocotools is the oracle, the COCO API's own numbers the anchor."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from score_oracles import cocoapi100, columns, pycocotools_evaluation, random_coco
 
+from misdetect.metrics import ap
 from misdetect.metrics.ap import METRICS, average_precision
 from misdetect.said.errors import BadArray
 
@@ -55,6 +61,31 @@ def test_agrees_with_pycocotools_on_random_data(tmp_path, seed, shape):
     oracle = pycocotools_evaluation(truth, records)
     np.testing.assert_allclose(as_numbers(result.overall), oracle.stats, atol=1e-6)
     np.testing.assert_allclose(result.ap, per_class(oracle), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_an_older_hotcoco_is_told_the_same_by_records(tmp_path, monkeypatch, kind):
+    both, masks = columns(*cocoapi100(kind), tmp_path, masks=kind == "segm"), kind == "segm"
+    by_columns = average_precision(*both, masks=masks)
+    monkeypatch.setattr(ap, "_TAKES_COLUMNS", False)
+    by_records = average_precision(*both, masks=masks)
+    assert by_records.overall == by_columns.overall
+    np.testing.assert_array_equal(by_records.ap, by_columns.ap)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("version", ["1.0.1", "1.3.0"])
+def test_other_versions_of_hotcoco_agree_with_pycocotools(tmp_path, version):
+    """``rfdetr[train]`` pins 1.0.1. Needs an index; the version is seen before the one that is installed."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path)]
+    subprocess.run([*pip, f"hotcoco=={version}"], check=True)
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_average_precision.py", "test_resampled_ap.py")]
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        env={**os.environ, "PYTHONPATH": path}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 def test_agrees_with_pycocotools_where_images_are_not_in_order(tmp_path):

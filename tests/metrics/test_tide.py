@@ -55,6 +55,8 @@ def test_agrees_with_tidecv_on_random_data(tmp_path, seed, shape):
 @pytest.mark.parametrize("seed", range(4))
 def test_leaving_out_classes_without_truth_agrees_with_hotcoco(tmp_path, monkeypatch, seed):
     hotcoco = pytest.importorskip("hotcoco")
+    if not hasattr(hotcoco.COCO, "update_anns"):
+        pytest.skip("the TIDE of older ones is another")
     truth, records = random_coco(seed, without_truth=2, classes=6)
     both = columns(truth, records, tmp_path)
     # COCO's recall grid differs from tidecv's in the last bit, which moves small classes by tenths of a point

@@ -15,11 +15,13 @@ from cyclopts import App, CycloptsError, Group, UnknownOptionError
 from cyclopts.exceptions import UnusedCliTokensError
 
 from misdetect.cli.interruption import Interrupted, Signals
-from misdetect.cli.shell import document_console, fail, hushed, stdout_kept
+from misdetect.cli.shell import document_console, fail, hushed, stdout_kept, tell
 from misdetect.detectors.catalogue import extra_of
 from misdetect.registry import STUDIES, registered
 from misdetect.said.errors import BadPlugin, MisdetectError, MissingExtra
 from misdetect.said.glossary import told_of_option
+from misdetect.said.notes import noted
+from misdetect.said.opencv import opencv_trouble
 from misdetect.studies.contract import GROUPS
 from misdetect.studies.contract import Group as Question
 from misdetect.studies.kinds import kind_of
@@ -179,6 +181,8 @@ def _outcome(as_json: bool) -> int:
             result_action="return_value",
             console=document_console(),
         )
+        for note in noted():
+            tell(f"note: {note}")
         return code if isinstance(code, int) else 0
     except MisdetectError as error:
         return fail(error.kind, str(error), error.exit_code, as_json)
@@ -197,6 +201,8 @@ def _outcome(as_json: bool) -> int:
     except Exception as error:
         if os.environ.get("MISDETECT_TRACEBACK"):
             raise
+        if (trouble := opencv_trouble()) is not None:
+            return fail(trouble.kind, str(trouble), trouble.exit_code, as_json)
         missing = extra_of(error.name or "") if isinstance(error, ModuleNotFoundError) else None
         if missing is not None:  # a verb that trains, say, in a base install
             absent = MissingExtra.named("this", missing)

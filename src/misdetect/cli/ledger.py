@@ -12,6 +12,7 @@ from rich.text import Text
 
 from misdetect.api.ledger import make_ledger
 from misdetect.cli.shell import Document, Json, Quiet, present
+from misdetect.said.errors import BadSpec
 from misdetect.studies.ledger import COLUMNS, check_table_file, write_table
 
 _SHOWN = 30
@@ -32,6 +33,8 @@ def ledger(
 
     Without --sql the rows are counted by study, condition and outcome; --out then writes all of them.
     """
+    if not runs:
+        raise BadSpec("ledger needs a run directory; none was given.")
     if out is not None:
         check_table_file(out)
     asked = make_ledger(runs, sql) if sql is not None or out is not None else None

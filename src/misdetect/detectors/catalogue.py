@@ -60,7 +60,7 @@ def _call(spec: Spec, name: str) -> Any:
         found = getattr(importlib.import_module(module), function)
     except Exception as error:  # whatever a stranger's package may raise when it is imported
         absent = (error.name or "") if isinstance(error, ImportError) else ""
-        if family.extra and absent and absent.partition(".")[0] != module.partition(".")[0]:
+        if family.extra and absent and absent.partition(".")[0] not in (module.partition(".")[0], "cv2"):
             raise MissingExtra.named(f"{spec.scheme}:", family.extra, family.package) from error
         if each.own:
             raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from misdetect.nouns.spec import Spec
+from misdetect.said.extras import command
 
 CODE = "is code and would be run"
 SENT = "would be sent images, and the secrets that its spec names"
@@ -54,4 +55,4 @@ class Family:
     @property
     def install(self) -> str | None:
         """The command that installs what is missing, or ``None``."""
-        return f"pip install '{self.package}[{self.extra}]'" if self.extra and self.missing else None
+        return command(self.extra, self.package) if self.extra and self.missing else None

@@ -4,19 +4,24 @@ Functions of plain values; they read no run. Every one returns a matplotlib ``Fi
 which ``save`` writes as PNG, SVG or PDF, the same bytes for the same values. Colours suit the colour-blind.
 """
 
+from __future__ import annotations
+
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from misdetect.kept.files import write_atomically
+from misdetect.said.extras import command
+from misdetect.said.notes import note
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a7a", "#a68b00")
 """What series are drawn in, in their order (Okabe and Ito's colours)."""
@@ -28,7 +33,23 @@ _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date
 
 def new(width: float, height: float) -> Figure:
     """An empty figure, sides in inches."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), dpi=110, layout="constrained")
+
+
+def draw(folder: Path, charts: Mapping[str, Callable[[], Figure]]) -> list[Path]:
+    """Write each of ``charts`` into ``folder``, by the names of their files, and return these; none without matplotlib,
+    which is an extra: a note says so."""
+    return [save(folder / name, make()) for name, make in charts.items()] if drawable() else []
+
+
+def drawable() -> bool:
+    """Whether charts can be drawn in files; where they cannot, a note says what is needed."""
+    if find_spec("matplotlib") is not None:
+        return True
+    note(f"charts are on the page alone; to have them in files: {command('figures')}.")
+    return False
 
 
 def save(path: Path, figure: Figure) -> Path:
@@ -40,6 +61,9 @@ def save(path: Path, figure: Figure) -> Path:
 
 def encoded(figure: Figure, kind: str) -> bytes:
     """``figure`` as a file of ``kind``: png, svg or pdf."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     stream = io.BytesIO()
     FigureCanvasAgg(figure)
     with matplotlib.rc_context({"svg.hashsalt": "misdetect"}), warnings.catch_warnings():  # or SVG ids would be random
@@ -171,6 +195,8 @@ def _points(axes: Axes, points: Sequence[tuple[Any, ...]], paint: str, label: st
 
 def grouped_bars(groups: Mapping[str, Mapping[str, Value]], title: str, up: str) -> Figure:
     """A group of bars for each of ``groups``, a bar for each of its entries, from 0 to 1, with intervals."""
+    from matplotlib.patches import Patch
+
     series = _series(groups)
     figure = new(max(5.0, 1.2 + 0.5 * sum(max(len(group), 1.6) for group in groups.values())), 3.4)
     axes = figure.subplots()
@@ -193,7 +219,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Value]], title: str, up: str)
     axes.set_axisbelow(True)
     plain(axes, title)
     if len(series) > 1:
-        handles = [matplotlib.patches.Patch(color=SERIES[i % len(SERIES)], label=name) for i, name in enumerate(series)]
+        handles = [Patch(color=SERIES[i % len(SERIES)], label=name) for i, name in enumerate(series)]
         figure.legend(handles=handles, loc="outside right upper", fontsize=8, frameon=False)
     return figure
 

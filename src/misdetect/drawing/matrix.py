@@ -1,23 +1,33 @@
 """A confusion matrix drawn with matplotlib: rows are actual classes, columns predicted ones, and missed objects beside
 them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.patches import Polygon, Rectangle
 
 from misdetect.drawing import charts
 from misdetect.nouns.boxes import Bools, Floats
 
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+
 Document = Mapping[str, Any]
 SHOWN = 16
 """Classes that are shown one by one; where there are more, those that are confused most, and the others together."""
-RIGHT = LinearSegmentedColormap.from_list("right", ["#ffffff", charts.SERIES[0]])
-WRONG = LinearSegmentedColormap.from_list("wrong", ["#ffffff", charts.BAD])
+
+
+@cache
+def painted(right: bool) -> Colormap:
+    """The colours of cells that are ``right``, or wrong, by a tone in 0..1."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(str(right), ["#ffffff", charts.SERIES[0] if right else charts.BAD])
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +41,7 @@ class Shown:
     marked: Bools
 
     @classmethod
-    def of(cls, document: Document, most: int = SHOWN) -> "Shown":
+    def of(cls, document: Document, most: int = SHOWN) -> Shown:
         labels = document["labels"]
         counts, became = np.array(document["counts"], dtype=float), np.array(document["became"], dtype=float)
         place = {name: i for i, name in enumerate(labels)}
@@ -44,7 +54,7 @@ class Shown:
         return cls._merged(labels, counts, became, marked, most)
 
     @classmethod
-    def _merged(cls, labels: Sequence[str], counts: Floats, became: Floats, marked: Bools, most: int) -> "Shown":
+    def _merged(cls, labels: Sequence[str], counts: Floats, became: Floats, marked: Bools, most: int) -> Shown:
         """The ``most`` - 1 classes that are confused most, in the data's order, and the others as one."""
         classes = len(labels) - 1
         between = counts[:-1, :-1] * (1 - np.eye(classes))
@@ -74,6 +84,8 @@ def matrix(
     axes: Axes, names: Sequence[str], values: Floats, tone: Floats, title: str, marked: Bools | None = None
 ) -> None:
     """One matrix ``[N + 1, N + 2]``: text from ``values``, colour from ``tone`` in 0..1; NaN is no cell."""
+    from matplotlib.patches import Polygon, Rectangle
+
     n = len(names)  # its limits are stated: with add_patch, each cell would measure itself
     rows = [*map(readable, names), "background"]
     columns = [*rows, "missed"]
@@ -83,7 +95,7 @@ def matrix(
                 continue
             x = column + (0.35 if column == n + 1 else 0)  # missed objects are in no cell of the matrix
             right = row == column
-            paint = (RIGHT if right else WRONG)(float(np.sqrt(tone[row, column])))
+            paint = painted(right)(float(np.sqrt(tone[row, column])))
             axes.add_artist(Rectangle((x - 0.5, row - 0.5), 1, 1, facecolor=paint, edgecolor="#dddddd", linewidth=0.6))
             if marked is not None and column <= n and marked[row, column]:
                 corner = [(x + 0.5, row - 0.5), (x + 0.2, row - 0.5), (x + 0.5, row - 0.2)]

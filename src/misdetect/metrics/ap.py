@@ -5,6 +5,7 @@ detections per image works (the summary of the reference knows only 100). A valu
 of that kind is annotated, is ``None``, never -1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ IOU_THRESHOLDS = tuple(round(0.5 + 0.05 * i, 2) for i in range(10))
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e10)}
 """Square pixels, both ends included: COCO's definition."""
 
+_TAKES_COLUMNS = hasattr(COCO, "from_arrays") and hasattr(COCO, "update_anns")
+"""Older ones do not, and packages that people have beside ours want hotcoco 1.0.1."""
 METRICS = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 
 
@@ -60,6 +63,11 @@ def average_precision(
 def _coco_objects(truth: TruthColumns, detections: DetectionColumns, masks: bool) -> tuple[COCO, COCO]:
     images = [{"id": i + 1, "width": r.width, "height": r.height} for i, r in enumerate(truth.images)]
     categories = [{"id": i + 1, "name": name} for i, name in enumerate(truth.names)]
+    if not _TAKES_COLUMNS:
+        return (
+            COCO(_dataset(images, categories, truth, {"iscrowd": truth.crowd}, masks)),
+            COCO(_dataset(images, categories, detections, {"score": detections.scores}, masks)),
+        )
     ground = COCO.from_arrays(
         images,
         categories,
@@ -77,6 +85,25 @@ def _coco_objects(truth: TruthColumns, detections: DetectionColumns, masks: bool
     if masks and len(detections):
         found.update_anns(ids=np.arange(1, len(detections) + 1), area=detections.areas)
     return ground, found
+
+
+def _dataset(
+    images: list[dict[str, Any]],
+    categories: list[dict[str, Any]],
+    side: TruthColumns | DetectionColumns,
+    more: Mapping[str, NDArray[Any]],
+    masks: bool,
+) -> dict[str, Any]:
+    """``side`` as a COCO data set with a record per annotation, which is slow, but which every hotcoco reads."""
+    boxes = _xywh(side.boxes)
+    areas = side.areas if masks or isinstance(side, TruthColumns) else boxes[:, 2] * boxes[:, 3]
+    columns = {"image_id": side.image + 1, "category_id": side.label + 1, "bbox": boxes, "area": areas, **more}
+    names, values = list(columns), [np.asarray(column).tolist() for column in columns.values()]
+    rows = enumerate(zip(*values, strict=True), start=1)
+    records = [{"id": i, **dict(zip(names, row, strict=True))} for i, row in rows]
+    for record, segment in zip(records, side.segments or () if masks else (), strict=False):
+        record["segmentation"] = segment
+    return {"images": images, "categories": categories, "annotations": records}
 
 
 def _xywh(boxes: Floats) -> Floats:

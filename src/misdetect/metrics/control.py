@@ -7,7 +7,7 @@ distribution. ``Control`` says when enough is known, to ask no further. Function
 
 from dataclasses import dataclass
 
-from scipy.special import betainc, betaincinv
+from misdetect.metrics.beta import beta_quantile, incomplete_beta
 
 _PRIOR = 0.5
 """Jeffreys' prior, Beta(½, ½): most failures happen with nearly every patch or with hardly any, which it expects."""
@@ -24,7 +24,7 @@ class Control:
 
     def below(self, asked: int, failing: int) -> float:
         """Probability that the chance is below ``chance``, where ``failing`` of the patches ``asked`` fail too."""
-        return float(betainc(_PRIOR + failing, _PRIOR + asked - failing, self.chance))
+        return incomplete_beta(_PRIOR + failing, _PRIOR + asked - failing, self.chance)
 
     @property
     def fewest(self) -> int:
@@ -46,4 +46,4 @@ def posterior(asked: int, failing: int, confidence: float) -> tuple[float, float
     the rest below as above."""
     a, b = _PRIOR + failing, _PRIOR + asked - failing
     tail = (1 - confidence) / 2
-    return a / (a + b), float(betaincinv(a, b, tail)), float(betaincinv(a, b, 1 - tail))
+    return a / (a + b), beta_quantile(a, b, tail), beta_quantile(a, b, 1 - tail)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from misdetect.nouns.assignment import heaviest
 from misdetect.said.errors import BadArray
 
 Floats = NDArray[np.floating[Any]]
@@ -99,17 +100,15 @@ def match(weights: ArrayLike) -> tuple[Ints, Ints]:
     Returns the matched rows and columns, rows ascending. Pairs of weight 0 are no match and are left out, so an edge
     can be forbidden by setting its weight to 0.
     """
-    from scipy.optimize import linear_sum_assignment  # takes longer to import than most commands take to run
-
     w = np.asarray(weights, dtype=np.float64)
     if w.ndim != 2:
         raise BadArray(f"Expected weights to have shape [N, M]. Got {list(w.shape)}.")
     strange = ~((w >= 0) & np.isfinite(w))
     if strange.any():
         raise BadArray(f"Expected weights to be finite and not negative. Got {w[strange][0]:g}.")
-    rows, columns = linear_sum_assignment(w, maximize=True)
+    rows, columns = heaviest(w)
     real = w[rows, columns] > 0
-    return rows[real].astype(np.int64), columns[real].astype(np.int64)
+    return rows[real], columns[real]
 
 
 def clip(boxes: ArrayLike, width: float, height: float) -> Floats:

@@ -1,6 +1,6 @@
 """Which object of a pool suits a photo best: the one most like those that are there (paper 4, section 4.2).
 
-Likeness is the distance of 8 × 8 average hashes (ImageHash), as in the paper, or of embeddings that the user's own
+Likeness is the distance of 8 × 8 average hashes, as in the paper, or of embeddings that the user's own
 function computes. Each class present is looked up by itself. The photo's objects are the boxes the caller gives,
 usually a detector's; what is inserted where is not decided here.
 """
@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import cv2
-import imagehash
 import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
@@ -34,7 +33,9 @@ Embedding = Callable[[list[Pixels]], ArrayLike]
 
 def average_hash(image: Pixels) -> Bools:
     """``[64]``: which of 8 × 8 cells of an RGB image are brighter than their mean, row by row."""
-    return np.asarray(imagehash.average_hash(Image.fromarray(check_pixels(image))).hash, dtype=np.bool_).reshape(BITS)
+    cells = np.asarray(Image.fromarray(check_pixels(image)).convert("L").resize((8, 8), Image.Resampling.LANCZOS))
+    brighter: Bools = cells > cells.mean()
+    return brighter.reshape(BITS)
 
 
 def opaque(cutout: Cutout) -> Pixels:

@@ -6,6 +6,8 @@ that sentence (as JSON with ``--json``) and exits with the class's ``exit_code``
 
 from typing import ClassVar
 
+from misdetect.said.extras import command
+
 
 class MisdetectError(Exception):
     """Root of all errors that are meant to be read by the user."""
@@ -73,7 +75,7 @@ class MissingExtra(MisdetectError, ImportError):
 
     @classmethod
     def named(cls, what: str, extra: str, package: str = "misdetect") -> "MissingExtra":
-        return cls(f"{what} needs the {extra!r} extra: pip install '{package}[{extra}]'.")
+        return cls(f"{what} needs the {extra!r} extra: {command(extra, package)}.")
 
 
 class LevelTooLow(MisdetectError, TypeError):

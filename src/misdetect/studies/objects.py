@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from misdetect.metrics.beta import binomial_below
 from misdetect.metrics.bootstrap import resamples, with_measured
 from misdetect.metrics.slices import per_image
 from misdetect.nouns.boxes import Floats, Ints, boxes_of
@@ -118,7 +119,5 @@ def drawn_again(
 
 def mcnemar(only_first: int, only_second: int) -> float:
     """McNemar's exact test of two counts that should be alike, for objects that are independent."""
-    from scipy.stats import binom  # takes longer to import than the comparison takes
-
     count = only_first + only_second
-    return min(1.0, 2 * float(binom.cdf(min(only_first, only_second), count, 0.5))) if count else 1.0
+    return min(1.0, 2 * binomial_below(min(only_first, only_second), count)) if count else 1.0

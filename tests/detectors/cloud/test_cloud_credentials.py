@@ -128,9 +128,7 @@ def test_without_keys_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("AWS_SECRET_ACCESS_KEY", "GOOGLE_VISION_API_KEY", "AZURE_VISION_KEY"):
         monkeypatch.delenv(name)
     for spec in ("rekognition:eu-west-1", "google-vision:"):
-        with pytest.raises(
-            MissingExtra, match=r"in the environment needs the 'cloud' extra: pip install 'misdetect\[cloud\]'"
-        ):
+        with pytest.raises(MissingExtra, match="in the environment needs the 'cloud' extra: pip install "):
             load_detector(spec)
     with pytest.raises(BadSpec, match="set the environment variable VISION_KEY"):
         load_detector("azure-vision:https://h")

@@ -5,16 +5,18 @@ from misdetect.detectors.family import SENT, Family
 
 def _service(what: str, example: str, place: int) -> Family:
     loader = "misdetect.detectors.cloud.services:load_cloud"
-    return Family(what, "Detector", example, loader, reach=lambda spec: SENT, place=place)
+    return Family(
+        what, "Detector", example, loader, needs=("httpx",), extra="http", reach=lambda spec: SENT, place=place
+    )
 
 
 REKOGNITION = _service(
-    "Amazon Rekognition; AWS profiles and roles by misdetect[cloud]",
+    "Amazon Rekognition; AWS profiles and roles by the cloud extra",
     "rekognition:eu-west-1",
     130,
 )
 GOOGLE = _service(
-    "Google Vision; application default credentials by misdetect[cloud]",
+    "Google Vision; application default credentials by the cloud extra",
     "google-vision:",
     140,
 )

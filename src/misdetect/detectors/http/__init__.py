@@ -8,6 +8,8 @@ HTTP = Family(
     "Detector",
     "http://localhost:8000/detect,format=NAME",
     _LOADER,
+    needs=("httpx",),
+    extra="http",
     reach=lambda spec: SENT,
     place=110,
 )
@@ -16,6 +18,8 @@ HTTPS = Family(
     "Detector",
     "https://example.org/detect,format=NAME",
     _LOADER,
+    needs=("httpx",),
+    extra="http",
     reach=lambda spec: SENT,
     place=120,
 )

@@ -3,7 +3,7 @@
 from misdetect.detectors.family import Family
 
 FAMILY = Family(
-    "any ONNX file, with a decoder; opened as a white box by misdetect[onnx-torch]",
+    "any ONNX file, with a decoder; opened as a white box by the onnx-torch extra",
     "Detector",
     "onnx:yolox_nano.onnx,decoder=yolox,names=coco",
     "misdetect.detectors.onnx.detector:load_onnx",

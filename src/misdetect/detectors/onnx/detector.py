@@ -5,8 +5,9 @@ decoder says which preprocessing its family uses; all can be stated in the spec,
 This offers the ``Detector`` level only, and opens itself (``white_box``) for studies that need more.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from misdetect.detectors.exported import ExportedDetector, assemble
 from misdetect.detectors.onnx.decoders import decoder_kind
@@ -36,10 +37,13 @@ class OnnxDetector(ExportedDetector):
         return self._opened
 
 
+D = TypeVar("D", bound=OnnxDetector)
+
+
 def load_onnx(spec: Spec) -> object:
     """The detector that ``spec`` describes; see docs/detectors.md for its options."""
     level = spec.take("level", "auto", choices=("auto", "detector", "differentiable"))
-    detector = _load_detector(spec, closed=level == "detector")
+    detector = load_with(partial(OnnxDetector, closed=level == "detector"), spec)
     return detector.white_box() if level == "differentiable" else detector
 
 
@@ -66,7 +70,8 @@ def _file(spec: Spec) -> OnnxFile:
     return OnnxFile.open(spec, device=device, threads=positive(spec, "threads", 1))
 
 
-def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
+def load_with(make: Callable[..., D], spec: Spec) -> D:
+    """What ``make`` makes of the file that ``spec`` names, tried on blank images."""
     stated = spec.take("decoder", "")
     if stated:
         decoder_kind(stated, spec)  # complain of a decoder that is none before the file is opened
@@ -77,7 +82,6 @@ def _load_detector(spec: Spec, *, closed: bool) -> OnnxDetector:
     if names is None:
         raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
     file_layout(file, spec)  # complain of an input that is no image
-    make = partial(OnnxDetector, closed=closed)
     detector = assemble(make, spec, file, names, hashes=file.hashes(), exported=file.metadata.size, shapes=shapes)
     refuse_between_strides(spec, file, detector.preprocess.width, detector.preprocess.height)
     detector.try_out()

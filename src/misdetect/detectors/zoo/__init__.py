@@ -1,13 +1,11 @@
 """The small detectors that come with the package, trained by this project (``weights/``)."""
 
-from misdetect.detectors.family import TORCH, Family
+from misdetect.detectors.family import Family
 
 FAMILY = Family(
-    "small detectors trained by this project",
+    "small detectors trained by this project; without torch those of YOLOX alone, boxes only",
     "Trainable",
     "zoo:yolox",
     "misdetect.detectors.zoo.shipped:load_zoo",
-    needs=TORCH,
-    extra="torch",
     place=10,
 )

@@ -9,20 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from misdetect.detectors.family import TORCH
 from misdetect.nouns.detections import PRESENT
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights
 
 if TYPE_CHECKING:  # listing the zoo must not wait for torch
     from misdetect.detectors.torch_detector import TorchDetector
+    from misdetect.detectors.zoo.graph import GraphDetector
 
 FOLDER = Path(__file__).parent / "weights"
 """Where the shipped weights and their manifest are."""
 BATCH = 8
 """Images computed together: twice as fast as one by one."""
+SCORE = 0.01
+"""Above which YOLOX reports a detection unless told otherwise; other families have their own."""
 
 
 @dataclass(frozen=True)
@@ -87,20 +92,25 @@ def checked_weights(name: str, folder: Path = FOLDER) -> Path:
     return path
 
 
-def load_zoo(spec: Spec) -> "TorchDetector":
+def load_zoo(spec: Spec) -> "TorchDetector | GraphDetector":
     """The detector of ``zoo:NAME[,score=…][,weights=FILE]``; ``weights`` are those of another training of it. Where
-    it computes: see ``where``."""
+    it computes: see ``where``. Without torch, a YOLOX is run by ONNX Runtime."""
     name = spec.target
     if name not in ZOO:
         raise BadSpec(f"{spec.text!r}: there is no {name!r} in the zoo (there are {', '.join(ZOO)}).")
-    from misdetect.detectors.where import Where
-
-    own, score, where = spec.take("weights", ""), spec.take("score", -1.0), Where.take(spec, BATCH)
+    own, score = spec.take("weights", ""), spec.take("score", SCORE)
     if not own and "weights" in spec.options:
         raise BadSpec(f"{spec.text!r}: weights= should name a file.")
-    spec.finish()
-    if "score" in spec.options and not 0 <= score <= 1:
+    if not 0 <= score <= 1:
         raise BadSpec(f"{spec.text!r}: score={score:g} should be between 0 and 1.")
+    if any(find_spec(module) is None for module in TORCH):
+        from misdetect.detectors.zoo.graph import load_graph
+
+        return load_graph(spec, score)
+    from misdetect.detectors.where import Where
+
+    where = Where.take(spec, BATCH)
+    spec.finish()
     shipped = manifest().get(name)
     if shipped is None and not own:
         raise BadSpec(

@@ -1,6 +1,7 @@
 """The pictures of an attack run, drawn into its ``images`` folder: the charts of ``plots``, and images before and
 after, with what was detected on them and the perturbation between them."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +28,14 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
     if not most or not document["attacks"]:
         return []
     folder = run.path / "images"
-    drawn = {"attacks.png": plots.attacks(document), "confusion.png": plots.matrices(document)}
+    drawn = {"attacks.png": plots.attacks, "confusion.png": plots.matrices}
     if document["clsaval"]:
-        drawn["clsaval.png"] = plots.ablations(document)
+        drawn["clsaval.png"] = plots.ablations
     if document["ladder"] and document["ladder"]["rungs"]:
-        drawn["ladder.png"] = plots.ladder(document)
+        drawn["ladder.png"] = plots.ladder
     if document["distance"]:
-        drawn["distance.png"] = plots.distance(document)
-    made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
+        drawn["distance.png"] = plots.distance
+    made = charts.draw(folder, {name: partial(chart, document) for name, chart in drawn.items()})
     how = settings_of(run)
     place = places(data)
     for attack in main_attacks(how)[2:]:

@@ -1,15 +1,19 @@
 """Charts of an attack's document: paper 5's Fig. 2 (AP under every attack), Fig. 6 (ablations), Figs. 5 and 7 to 9
 (confusion matrices), the ladder, and success against distance. They read no run and no photo."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
 from misdetect.drawing.matrix import Shown, matrix, readable, shares
 from misdetect.drawing.tables import called
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
 
 Document = Mapping[str, Any]
 ABLATED = ("r_idx", "r_all", "r_obj", "r_conf")

@@ -2,6 +2,7 @@
 cell, and photos of what is behind the worst cells."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ def draw(run: Run, data: Dataset, most: int = 4) -> list[Path]:
     """Draw the matrix, and for the ``most`` largest wrong cells the worst of what is behind them. Returns the files."""
     document = read_document(run)
     folder = run.path / "images"
-    drawn = {"confusion.png": matrix_figure(document)}
+    drawn = {"confusion.png": matrix_figure}
     if document["confusions"]:
-        drawn["confusions.png"] = top_figure(document)
+        drawn["confusions.png"] = top_figure
     if len(document["labels"]) - 1 <= SHOWN:
-        drawn["confusion-iou.png"] = iou_figure(document)
-    made = [charts.save(folder / name, figure) for name, figure in drawn.items()]
+        drawn["confusion-iou.png"] = iou_figure
+    made = charts.draw(folder, {name: partial(chart, document) for name, chart in drawn.items()})
     place = places(data)
     for number, (cell, count) in enumerate(worst(document)[:most], start=1):
         entries = behind(run, cell, document["labels"][-1], _EACH)

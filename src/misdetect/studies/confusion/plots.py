@@ -4,16 +4,19 @@ Missed objects stand beside the matrix, and every threshold below it. Functions 
 photo.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from misdetect.drawing import charts
-from misdetect.drawing.matrix import RIGHT, WRONG, Shown, labelled, matrix, readable, shares, told
+from misdetect.drawing.matrix import Shown, labelled, matrix, painted, readable, shares, told
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
 
 _MODES = {
     "hard": "predicted background where that outscores every class",
@@ -95,10 +98,12 @@ def iou_figure(document: Document) -> Figure:
     tone = confidence / np.maximum(confidence.sum(axis=1, keepdims=True), 1e-9)
     side = 2 + 0.62 * n
     figure = charts.new(max(side, 6), side + 0.8)
+    from matplotlib.patches import Rectangle
+
     axes = figure.subplots()
     for row in range(n):
         for column in range(n):
-            paint = (RIGHT if row == column else WRONG)(0.75 * float(np.sqrt(tone[row, column])))
+            paint = painted(row == column)(0.75 * float(np.sqrt(tone[row, column])))
             axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=paint, edgecolor="#cccccc"))
     for actual, predicted, histogram in document["iou_histograms"]["cells"]:
         x, y = place[predicted] - 0.45, place[actual] + 0.45

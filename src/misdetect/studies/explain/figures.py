@@ -1,6 +1,7 @@
 """The pictures of an explain run, drawn into its ``images`` folder: the panels, evidence per miss; and of several runs
 side by side."""
 
+from functools import partial
 from pathlib import Path
 
 from misdetect.data.dataset import Dataset
@@ -21,7 +22,7 @@ def draw(run: Run, data: Dataset, each: int = 4) -> list[Path]:
     if not each or not document["missed"]:
         return []
     folder = run.path / "images"
-    made = [charts.save(folder / "mechanisms.png", three_panels(document))]
+    made = charts.draw(folder, {"mechanisms.png": partial(three_panels, document)})
     place = places(data)
     for name, count in document["mechanisms"].items():
         if not count:
@@ -47,11 +48,8 @@ def draw_comparison(document: Document, folder: Path) -> list[Path]:
     """Fig. 5, as ``shares.png``, ``rates.png`` and ``compare.html``; nothing where no run missed anything."""
     if not any(run["missed"] for run in document["runs"]):
         return []
-    return [
-        charts.save(folder / "shares.png", distributions(document)),
-        charts.save(folder / "rates.png", rates(document)),
-        comparison_page(document, folder / "compare.html"),
-    ]
+    made = charts.draw(folder, {"shares.png": partial(distributions, document), "rates.png": partial(rates, document)})
+    return [*made, comparison_page(document, folder / "compare.html")] if made else []
 
 
 FIGURES = Figures(draw, draw_comparison, live=("*",))

@@ -4,14 +4,15 @@ Photos are drawn on, charts are matplotlib's. Colours are fixed: truth green, pr
 red. Nothing here reads a run.
 """
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
-from matplotlib.figure import Figure
 
 from misdetect.drawing import charts
 from misdetect.drawing.figures import colour, cropped, titled, widened, write
@@ -21,6 +22,9 @@ from misdetect.drawing.words import percent
 from misdetect.kept.files import write_atomically
 from misdetect.nouns.boxes import SIDES, Floats, boxes_of
 from misdetect.nouns.picture import Pixels
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
 
 CODE = {"truth": 2, "proposal": 3, "refined": 1, "suppressor": 0}
 """What is drawn in which of ``figures.colour``: green, orange, blue, red."""

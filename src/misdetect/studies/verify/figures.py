@@ -1,11 +1,14 @@
 """The pictures of a verify run: paper 2's Figs. 3 to 6, F_vv over the score, causes, hallucinations under every edit;
 and Figs. 5 and 6 of several runs side by side."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from misdetect.compose.move import Flipped, Moved
 from misdetect.data.dataset import Dataset
@@ -27,6 +30,9 @@ from misdetect.studies.verify.rows import CONTROL, COVERED, FLIPPED, MOVED, PATC
 from misdetect.studies.verify.study import VerifyStudy, rebuild
 from misdetect.studies.verify.table import WITH, Table
 
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
+
 _TITLES = {
     COVERED: "neighbours covered",
     MOVED: "moved",
@@ -45,15 +51,16 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
         return []
     figures = figures_of(Table(run))
     told = f"{called(document)}, score ≥ {document['settings']['score']:g}"
-    shown = {
-        "states": drawn.states(parts),
-        "prior": _prior(run, document),
-        "ap": drawn.ap_bars({"AP": figures}),
-        "missing-recall": drawn.missing_recall({"missing parts": figures}),
-        "f_vv": drawn.f_vv(document, WITH),
-        **({"causes": drawn.causes(document["causes"])} if document["hallucinations"] else {}),
+    shown: dict[str, Callable[[], Figure]] = {
+        "states.png": lambda: drawn.states(parts),
+        "prior.png": lambda: _prior(run, document),
+        "ap.png": lambda: drawn.ap_bars({"AP": figures}),
+        "missing-recall.png": lambda: drawn.missing_recall({"missing parts": figures}),
+        "f_vv.png": lambda: drawn.f_vv(document, WITH),
     }
-    made = [charts.save(folder / f"{name}.png", charts.caption(each, told)) for name, each in shown.items()]
+    if document["hallucinations"]:
+        shown["causes.png"] = lambda: drawn.causes(document["causes"])
+    made = charts.draw(folder, {name: partial(_captioned, chart, told) for name, chart in shown.items()})
     if document["hallucinations"]:
         study = rebuild(run, data)
         for cause in CAUSES:
@@ -66,11 +73,12 @@ def draw(run: Run, data: Dataset, most: int) -> list[Path]:
 def draw_comparison(document: Document, folder: Path) -> list[Path]:
     """Figs. 5 and 6 of several runs."""
     runs = {run["name"]: run for run in document["runs"]}
-    return [
-        charts.save(folder / "ap.png", drawn.ap_bars(runs)),
-        charts.save(folder / "missing-recall.png", drawn.missing_recall(runs)),
-        charts.save(folder / "f_vv.png", drawn.f_vv_of(runs)),
-    ]
+    shown = {"ap.png": drawn.ap_bars, "missing-recall.png": drawn.missing_recall, "f_vv.png": drawn.f_vv_of}
+    return charts.draw(folder, {name: partial(chart, runs) for name, chart in shown.items()})
+
+
+def _captioned(chart: Callable[[], Figure], told: str) -> Figure:
+    return charts.caption(chart(), told)
 
 
 def _prior(run: Run, document: Document) -> Figure:

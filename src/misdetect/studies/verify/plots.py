@@ -1,18 +1,21 @@
 """Figures of paper 2: states of parts (Fig. 3), the prior as ellipses (Fig. 4), AP per part (Fig. 5), recall of missing
 parts (Fig. 6), F_vv over the score, causes, and a strip of a hallucination under each edit. It reads no run."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse, Rectangle
 
 from misdetect.drawing import charts
 from misdetect.drawing.figures import frame, stacked, titled
 from misdetect.drawing.larger import shown
 from misdetect.nouns.boxes import Floats
 from misdetect.nouns.picture import Picture, Pixels
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
 
 _STATES = {"intact": "#009e73", "damaged": "#e69f00", "absent": "#d55e00", "occluded": "#7a7a7a"}
 LIKELY, HALLUCINATED = (30, 150, 70), (230, 40, 40)
@@ -39,6 +42,8 @@ def _share(counts: Mapping[str, int], state: str) -> float:
 def prior(means: Mapping[str, Sequence[float] | None], boxes: Floats, parts: Sequence[str]) -> Figure:
     """Fig. 4: an ellipse for each mean box (shares of the image), and beside it hallucinated ``boxes`` ``[N, 4]`` of
     ``parts`` in the same frame and colours."""
+    from matplotlib.patches import Ellipse, Rectangle
+
     paints = {name: charts.SERIES[i % len(charts.SERIES)] for i, name in enumerate(means)}
     figure = charts.new(9, 5)
     left, right = figure.subplots(1, 2)

@@ -11,9 +11,9 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from misdetect.engine.store import Run
+from misdetect.metrics.beta import student_quantile
 from misdetect.metrics.bootstrap import change, resamples, with_measured
 from misdetect.metrics.paired import REPEATS, ap_of_draws
 from misdetect.studies.conditions import CLEAN
@@ -138,7 +138,7 @@ def _student(values: Sequence[float], confidence: float) -> list[float] | None:
     """The interval of the mean of ``values``, ``None`` of one."""
     if len(values) < 2:
         return None
-    wide = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * float(np.std(values, ddof=1)) / sqrt(len(values))
+    wide = student_quantile((1 + confidence) / 2, len(values) - 1) * float(np.std(values, ddof=1)) / sqrt(len(values))
     return [float(np.mean(values)) - wide, float(np.mean(values)) + wide]
 
 

@@ -1,19 +1,23 @@
 """The figures and the page of a hardening: what it cost and what it brought, every configuration, what was repaired."""
 
+from __future__ import annotations
+
 import html
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
-
-from misdetect.drawing.charts import BAD, PALE, SERIES, caption, new, plain, save
+from misdetect.drawing.charts import BAD, PALE, SERIES, caption, draw, new, plain
 from misdetect.drawing.inline import whole_page
 from misdetect.kept.files import write_atomically
 from misdetect.report.page import FIGURES, figures, paragraphs, settings_table
 from misdetect.studies.contract import Document
 from misdetect.suites.harden.document import MEASURED
 from misdetect.suites.harden.testing import ATTACK, CAMPAIGN, INSERTIONS, PHOTOS
+
+if TYPE_CHECKING:  # figures in files are an extra
+    from matplotlib.figure import Figure
 
 _WORDS = {
     **MEASURED,
@@ -29,7 +33,8 @@ _FATES = ("fixed", "still", "broken")
 def harden_page(document: Document, path: Path) -> Path:
     """Draw the figures beside ``path`` and write the page of ``document``."""
     folder = path.parent / "images"
-    drawn = [save(folder / "frontier.png", frontier(document)), save(folder / "training.png", training(document))]
+    charts = {"frontier.png": partial(frontier, document), "training.png": partial(training, document)}
+    drawn = draw(folder, charts)
     title, room = f"harden: {document['detector']} with {document['settings']['with']}", [FIGURES]
     parts = [
         f'<header><p class="kicker">misdetect report</p><h1>{html.escape(title)}</h1></header><main>',
