@@ -1,4 +1,4 @@
-"""``misdetect detectors FILE.onnx`` and ``--detector FILE.onnx``, as a user types them."""
+"""``misdetect detectors FILE`` and a file as a detector, as a user types them."""
 
 import json
 from pathlib import Path
@@ -25,17 +25,43 @@ def test_a_real_file_s_spec_is_printed_with_what_is_guessed(capsys):
 
 
 @needs_fixtures
-def test_a_file_alone_names_the_spec_to_use(capsys, tmp_path):
+def test_a_file_alone_runs_and_says_what_was_assumed(capsys, tmp_path):
     out = tmp_path / "o.json"
-    assert ended("detect", "--detector", ONNX, "--data", "rooms:val,count=1", "--out", out) == 2
+    assert ended("detect", ONNX, "rooms:val,count=1", "--out", out) == 0
     told = capsys.readouterr().err
-    assert f"'onnx:{ONNX},decoder=yolox,names=coco'" in told
-    assert f"misdetect detectors {ONNX}" in told
-    assert not out.exists()
+    assert "note: assumed decoder=yolox, names=coco and preset=yolox" in told
+    assert f"The whole spec: onnx:{ONNX},decoder=yolox,names=coco" in told
+    assert out.exists()
 
 
-@pytest.mark.parametrize(("file", "says"), [("none.onnx", "no file"), ("zoo:ssd", "Expected an ONNX file")])
-def test_what_is_no_onnx_file_is_one_sentence(capsys, tmp_path, monkeypatch, file, says):
+@pytest.mark.parametrize(
+    ("file", "spec", "shown"),
+    [
+        (
+            "raw.tflite",
+            "tflite:{},decoder=yolov8,names=FILE",
+            ["input: ", "float32[1, 64, 96, 3]", "guessed: decoder=yolov8"],
+        ),
+        ("suppressed.tflite", "tflite:{},scale=1/127.5,mean=1,resize=stretch,colour=rgb", ["guessed: colour=rgb"]),
+    ],
+)
+def test_other_formats_are_looked_into_as_onnx_is(capsys, file, spec, shown):
+    path = Path(__file__).parents[1] / "detectors" / "models" / file
+    assert ended("detectors", path) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[0] == spec.format(path)
+    assert all(each in told for each in shown)
+    assert ended("detectors", path, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document.keys() == {"file", "spec", "sure", "inputs", "outputs", "classes", "findings"}
+    assert document["sure"] is False
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("none.onnx", "no file"), ("zoo:ssd", "Expected the file or folder of a model"), ("x.json", "Expected a spec")],
+)
+def test_what_is_no_file_of_a_model_is_one_sentence(capsys, tmp_path, monkeypatch, file, says):
     monkeypatch.chdir(tmp_path)
     assert ended("detectors", file) == 2
     assert says in capsys.readouterr().err

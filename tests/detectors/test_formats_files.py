@@ -145,10 +145,14 @@ def test_operators_that_a_runtime_does_not_know(here, tmp_path):
     assert "Rolu" in refused(spec_of("openvino", tmp_path / "model.xml", here))
 
 
-def test_the_folder_of_an_openvino_graph_is_not_the_graph(here, tmp_path):
+def test_the_folder_of_an_openvino_graph_stands_for_the_only_graph_in_it(here, tmp_path):
     for name in ("raw.xml", "raw.bin"):
         shutil.copy(here / name, tmp_path / name)
-    assert f"name the graph in it: '{tmp_path}/raw.xml'." in refused(f"openvino:{tmp_path},decoder=yolov8")
+    options = f"decoder=yolov8,names={here}/names.txt"
+    own, other = load_detector(f"{tmp_path},{options}"), load_detector(f"openvino:{tmp_path}/raw.xml,{options}")
+    assert (own.spec, own.fingerprint) == (f"openvino:{tmp_path},{options}", other.fingerprint)
+    shutil.copy(here / "raw.xml", tmp_path / "copy.xml")
+    assert "there are 2 graphs in this folder; name one of them" in refused(f"openvino:{tmp_path},decoder=yolov8")
 
 
 def test_weights_that_are_missing_or_cut_off(here, tmp_path):
@@ -229,6 +233,7 @@ def test_how_values_are_made_is_read_from_the_metadata_of_a_tflite_file(mean, st
     stated = f"scale=1,mean={','.join(map(str, mean))},std={','.join(map(str, std))}"
     plain = load_detector(f"tflite:{models.KEPT}/suppressed.tflite,resize=stretch,colour=rgb,{stated}")
     assert detector.settings == plain.settings
+    assert detector.guess is None
     for own, said in zip(detector.detect(models.photos(2)), plain.detect(models.photos(2)), strict=True):
         assert own == said
     assert load_detector(f"{path},scale=1/255,mean=0,std=1").settings["preprocess"]["mean"] == [0, 0, 0]
@@ -241,14 +246,18 @@ def test_metadata_of_a_tflite_file_that_cannot_be_read_is_not_there(kept, tmp_pa
     broken = whole[:kept] if kept >= 0 else b"\xff" * len(whole)
     path = tmp_path / "m.tflite"
     path.write_bytes(with_metadata((models.KEPT / "suppressed.tflite").read_bytes(), broken))
-    assert "give resize=, colour=, scale=" in refused(str(path))
+    assumed = load_detector(str(path)).assumed
+    assert assumed.startswith("assumed scale=1/127.5, mean=1, resize=stretch and colour=rgb, as is usual; nothing ")
+    assert assumed.endswith(f"The whole spec: tflite:{path},scale=1/127.5,mean=1,resize=stretch,colour=rgb")
 
 
 def test_a_colour_space_that_is_not_stated_is_not_taken_for_rgb(tmp_path):
     path = tmp_path / "m.tflite"
     grey = convention([0.0], [255.0], colour=0)
     path.write_bytes(with_metadata((models.KEPT / "suppressed.tflite").read_bytes(), grey))
-    assert "give colour= " in refused(str(path))
+    detector = load_detector(str(path))
+    assert detector.assumed.startswith("assumed colour=rgb, as is usual")
+    assert detector.settings["preprocess"]["std"] == [255.0] * 3
 
 
 def test_a_spec_that_says_how_values_are_made_needs_no_preset(here):
@@ -335,23 +344,18 @@ def test_a_checkpoint_by_its_name_alone(here, tmp_path):
     assert "is not a checkpoint of Ultralytics (it is a torch checkpoint of weights)" in said
     assert f"'yolox:{path},names=coco'" in said
     shutil.copy(here / "raw.torchscript", path)
-    said = refused(str(path))
-    assert "it is a TorchScript archive" in said
-    assert f"'torchscript:{path},trust=yes,decoder=NAME'" in said
+    assert "where you trust it, add trust=yes" in refused(str(path))
+    options = f"size={models.WIDTH}x{models.HEIGHT},names={here}/names.txt"
+    assert load_detector(f"{path},trust=yes,{options}").spec.startswith(f"torchscript:{path},trust=yes,")
     path.write_text("a shopping list")
     assert "it is text" in refused(str(path))
 
 
-def test_a_tflite_file_by_its_name_alone_says_what_is_missing(here):
+def test_a_tflite_file_by_its_name_alone_is_read_as_is_usual(here):
     assert "carries no class names" in refused(f"{models.KEPT}/raw.tflite")
-    assert "give resize=, colour=, scale=" in refused(f"{models.KEPT}/suppressed.tflite")
-    said = refused(f"{models.KEPT}/raw.tflite,names={here}/names.txt")
-    assert "nothing in the file states preset" in said
-    assert "decoder=yolov8" in said
-
-
-@pytest.mark.parametrize("decoder", ["yolov8", "yolo11"])
-def test_shares_that_are_said_to_be_pixels_are_taken_so(decoder, here):
-    spec = f"openvino:{here}/shares.xml,decoder={decoder},names={here}/names.txt,{models.WIRED},units=pixels"
-    (found,) = load_detector(spec).detect(models.photos(1))
-    assert len(found) == 0 or found.boxes.max() < 10
+    raw = load_detector(f"{models.KEPT}/raw.tflite,names={here}/names.txt")
+    assert raw.assumed.startswith("assumed preset=ultralytics, as is usual; nothing annotated was there to try it on.")
+    assert raw.spec == f"tflite:{models.KEPT}/raw.tflite,names={here}/names.txt,decoder=yolov8"
+    assert load_detector(raw.spec).fingerprint == raw.fingerprint
+    detector = load_detector(f"{models.KEPT}/suppressed.tflite")
+    assert (detector.names, detector.settings["preprocess"]["mean"]) == (models.NAMES, [1, 1, 1])

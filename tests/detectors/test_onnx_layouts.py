@@ -5,9 +5,8 @@ import pytest
 from onnx_graphs import BOXES, HEIGHT, LABELS, LAYOUTS, NAMES, SCORES, WIDTH, save
 
 from misdetect.detectors import load_detector
+from misdetect.detectors.catalogue import parse_spec
 from misdetect.detectors.onnx.detector import look_into
-from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec
 
 IMAGE = np.full((2 * HEIGHT, 2 * WIDTH, 3), 90, np.uint8)  # twice the network's size
 
@@ -43,8 +42,8 @@ def same_objects(found):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_advised_spec_finds_the_same_objects_in_every_layout(exported, name):
     _, spec = exported(name)
-    look = look_into(Spec.parse(spec))
-    detector = load_detector(look.spec(Spec.parse(spec)))
+    look = look_into(parse_spec(spec))
+    detector = load_detector(look.spec(parse_spec(spec)))
     assert detector.names == NAMES
     for images in ([IMAGE], [IMAGE] * 3):
         found = detector.detect(images)
@@ -55,24 +54,26 @@ def test_the_advised_spec_finds_the_same_objects_in_every_layout(exported, name)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_file_alone_runs_where_nothing_is_guessed_and_else_says_which_spec_to_use(exported, name):
+def test_a_file_alone_runs_and_says_what_it_assumed(exported, name):
     export, spec = exported(name)
     file = spec.removeprefix("onnx:")
+    detector = load_detector(file)
+    same_objects(detector.detect([IMAGE])[0])
     if export.sure:
-        detector = load_detector(file)
-        assert detector.spec == f"onnx:{file}"
-        same_objects(detector.detect([IMAGE])[0])
+        assert (detector.spec, detector.guess) == (f"onnx:{file}", None)
         return
-    with pytest.raises(BadSpec, match="misdetect detectors") as refused:
-        load_detector(file)
-    assert repr(look_into(Spec.parse(file)).spec(Spec.parse(file))) in str(refused.value)
+    whole = look_into(parse_spec(file)).spec(parse_spec(file))
+    assert detector.spec == whole
+    assert detector.assumed.endswith(f"The whole spec: {whole}")
+    again = load_detector(whole)
+    assert (again.fingerprint, again.names) == (detector.fingerprint, detector.names)
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_thresholds_and_caps_hold_in_every_layout(exported, name):
     _, spec = exported(name)
-    advised = look_into(Spec.parse(spec)).spec(Spec.parse(spec))
+    advised = look_into(parse_spec(spec)).spec(parse_spec(spec))
     for options, labels in (("score=0.7", [1, 0]), ("score=0.95", []), ("score=0.5,max=1", [1])):
         found = load_detector(f"{advised},{options}").detect([IMAGE])[0]
         assert found.labels.tolist() == labels
@@ -93,7 +94,7 @@ def test_coco_s_classes_with_objectness_are_seen_either_way_up(tmp_path, turned)
     cells = sum(-(-HEIGHT // s) * -(-WIDTH // s) for s in (8, 16, 32))
     table = np.random.default_rng(0).random((1, cells, 85)).astype(np.float32)
     save(tmp_path / "m.onnx", {"y": table.swapaxes(1, 2) if turned else table}, inputs=(1, 3, HEIGHT, WIDTH))
-    look = look_into(Spec.parse(f"{tmp_path}/m.onnx"))
+    look = look_into(parse_spec(f"{tmp_path}/m.onnx"))
     assert (look.decoder, look.classes) == ("yolox", 80)
 
 
@@ -106,15 +107,14 @@ def test_where_labels_start_is_guessed_unless_one_of_them_is_0(tmp_path, first):
         inputs=(1, 3, HEIGHT, WIDTH),
         metadata={"names": str({i: str(i) for i in range(4)})},
     )
-    found = {f.option: f for f in look_into(Spec.parse(f"{tmp_path}/m.onnx")).findings}
+    found = {f.option: f for f in look_into(parse_spec(f"{tmp_path}/m.onnx")).findings}
     assert ("labels_from" in found) == bool(first)
     assert not first or (found["labels_from"].value, found["labels_from"].sure) == ("0", False)
     spec = f"onnx:{tmp_path}/m.onnx,preset=ultralytics"
     if not first:
         assert load_detector(spec).detect([IMAGE])[0].labels.tolist() == [1, 0, 2]
         return
-    with pytest.raises(BadSpec, match="nothing in the file states labels-from; "):
-        load_detector(spec)
+    assert load_detector(spec).assumed.startswith("assumed labels-from=0, as is usual")
     assert load_detector(f"{spec},labels-from=1").detect([IMAGE])[0].labels.tolist() == [1, 0, 2]
 
 
@@ -123,5 +123,5 @@ def test_picodet_is_told_from_nanodet_by_the_names_of_paddle(tmp_path):
     for name, preset in (("{}", "nanodet"), ("transpose_{}.tmp_0", "detr")):
         outputs = {name.format(i if name != "{}" else each): value for i, (each, value) in enumerate(heads.items())}
         save(tmp_path / "m.onnx", outputs, inputs=(1, 3, HEIGHT, WIDTH))
-        found = {f.option: f for f in look_into(Spec.parse(f"{tmp_path}/m.onnx")).findings}
+        found = {f.option: f for f in look_into(parse_spec(f"{tmp_path}/m.onnx")).findings}
         assert (found["preset"].value, found["preset"].sure) == (preset, False)

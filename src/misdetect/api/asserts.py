@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from misdetect.api.ledger import make_ledger
 from misdetect.api.run import Run
-from misdetect.api.studies import DataLike, DetectorLike, study
+from misdetect.api.studies import DataLike, DetectorLike, looked_at, study
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
 from misdetect.detectors import load_detector
@@ -139,7 +139,7 @@ def assert_score(
 
 
 def _loaded(detector: DetectorLike, data: DataLike) -> tuple[Detector, Dataset]:
-    model = load_detector(detector)
+    model = load_detector(detector, data=looked_at(data, None))
     return model, load_data(data, model.names)
 
 

@@ -123,9 +123,13 @@ class Run:
         """Ask ``detector`` (by default the run's own) again about one case: ``reproduced`` says whether the same
         happens. A run directory is data: someone's code that its spec names is only run, and an address or a service
         only asked, with ``trust``."""
+        names: Sequence[str] | None = None
         named = {f"the {role} ": self.directory.settings.get(role) for role in _BESIDE}
         if detector is None:
-            detector = named[""] = self.directory.about["identity"]["detector"]["spec"]
+            known = self.directory.about["identity"]["detector"]
+            detector = named[""] = known["spec"]
+            if "given" in self.directory.about["detector_settings"]:  # its file may not name its classes
+                names = known["names"]
             if detector is None:
                 raise BadSpec(f"{self.address} does not say which detector it was made with; name it with --detector.")
         for role, spec in named.items():
@@ -136,7 +140,7 @@ class Run:
                     "the run comes from."
                 )
         data = data_of(self.directory, trust=trust) if self._data is None else self._data
-        return replay(self.directory, data, case, load_detector(detector))
+        return replay(self.directory, data, case, load_detector(detector, names))
 
     def __repr__(self) -> str:
         document = self.document

@@ -7,6 +7,7 @@ classes, so there is one definition of every setting.
 
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -14,10 +15,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from misdetect.api.run import Place, Run
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
-from misdetect.detectors import load_detector
+from misdetect.data.opened import Opened
+from misdetect.detectors import load_detector, remembered
 from misdetect.detectors.catalogue import is_stored
+from misdetect.engine import Outcome
 from misdetect.engine.store import RUN_JSON
 from misdetect.engine.store import Run as Directory
+from misdetect.nouns.protocols import Detector
 from misdetect.nouns.settings import settings_of
 from misdetect.said.errors import BadSpec, MisdetectError
 from misdetect.said.glossary import SETTINGS, told_of
@@ -103,11 +107,24 @@ def _run_asking(kind: Kind, given: DetectorLike, data: DataLike, settings: Runni
     if kind.stored is not None and _is_stored(given):
         model, settings = kind.stored(given, load_data(data), settings)
     else:
-        known, counted = known_names(given, settings.out), budget_file(place.path)
-        model = load_detector(given, known, counted=counted, limited=settings.limited)
+        counted, shown = budget_file(place.path), looked_at(data, settings.limit, getattr(settings, "truth", None))
+        model = load_again(given, settings.out, data=shown, counted=counted, limited=settings.limited)
     source = data if isinstance(data, str) else load_data(data, model.names)
     made, outcome = run_kind(kind, model, source, settings, place.path)
+    if model is not given:
+        outcome = saying_assumed(outcome, model)
     return Run(outcome.run, data=made.data, outcome=outcome, document=keep_document(outcome.run), place=place)
+
+
+def looked_at(data: DataLike, limit: int | None, truth: str | Dataset | None = None) -> Opened | None:
+    """``data`` for a detector of which something has to be assumed; pairs are not read before its classes are known."""
+    return Opened(data, limit, truth) if isinstance(data, str | Dataset) else None
+
+
+def saying_assumed(outcome: Outcome, model: object) -> Outcome:
+    """``outcome`` with a note of what was assumed of ``model``, where something was."""
+    assumed = getattr(model, "assumed", None)
+    return replace(outcome, notes=(assumed, *outcome.notes)) if assumed else outcome
 
 
 def _is_stored(given: DetectorLike) -> bool:
@@ -117,11 +134,17 @@ def _is_stored(given: DetectorLike) -> bool:
     return isinstance(given, str | Path) and is_stored(str(given))
 
 
-def known_names(detector: DetectorLike, out: Path | str | None) -> tuple[str, ...] | None:
-    """The classes of ``detector`` as an earlier sitting of the run ``out`` was told: a paid endpoint is not asked for
-    them each time."""
+def load_again(detector: DetectorLike, out: Path | str | None, **how: Any) -> Detector:
+    """``detector``, loaded ``how`` ``load_detector`` does: with the classes that an earlier sitting of the run ``out``
+    was told, since a paid endpoint is not asked for them each time, and by the spec that was assumed then."""
     try:
-        known = Directory.open(out).about["identity"]["detector"] if out is not None else {}
+        about = Directory.open(out).about if out is not None else None
+        known = about["identity"]["detector"] if about else {}
+        before = about["detector_settings"] if about else {}
+        names = tuple(known["names"]) if known else None
     except (MisdetectError, OSError, LookupError, TypeError):  # no run yet, or none that can be read: said later
-        return None
-    return tuple(known["names"]) if known and known["spec"] == detector else None
+        return load_detector(detector, **how)
+    if isinstance(detector, str) and known and before.get("given") == detector:
+        model = load_detector(known["spec"], names, **how)
+        return remembered(model, detector, before.get("assumed", ""))
+    return load_detector(detector, names if known and known["spec"] == detector else None, **how)

@@ -9,24 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from misdetect.cli.shell import Document, Json, Quiet, present
-from misdetect.detectors.catalogue import catalogue, look_into
+from misdetect.detectors.catalogue import catalogue, look_into, parse_spec
 from misdetect.detectors.onnx.decoders import DECODERS
 from misdetect.nouns.protocols import in_words
-from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec
 
 
 def detectors(
     file: Annotated[
-        str | None, Parameter(help="An ONNX file, or a spec that says some of its options: what is to be said of it.")
+        str | None,
+        Parameter(help="A model, or a spec with some of its options: what is known of it, and what is guessed."),
     ] = None,
     /,
     *,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """List the detector families with their level, what is installed, and the decoders of onnx: files; or look into an
-    ONNX file and print the spec to use, with what is sure of it and what is guessed."""
+    """List the detector families with their level, what is installed, and the decoders of networks in files; or look
+    into the file or folder of a model and print its whole spec, with what is sure of it and what is guessed."""
     if file is not None:
         present(_look(file), json, _show_file)
         return
@@ -37,14 +36,7 @@ def detectors(
 
 
 def _look(file: str) -> Document:
-    spec = Spec.parse(file)
-    document: Document | None = look_into(spec)
-    if document is None:
-        raise BadSpec(
-            f"Expected an ONNX file to look into. Got {file!r}; of a network in another file, loading it says what its "
-            "spec lacks."
-        )
-    return document
+    return look_into(parse_spec(file))
 
 
 def _show_file(console: Console, document: Document) -> None:
@@ -56,7 +48,7 @@ def _show_file(console: Console, document: Document) -> None:
         how = "sure" if finding["sure"] else "guessed"
         console.print(Text(f"    {how}: {finding['option'].replace('_', '-')}={finding['value']} ({finding['why']})"))
     if not document["sure"]:
-        console.print(Text("Check what is guessed: misdetect doctor tries the usual mistakes on annotated images."))
+        console.print(Text("What is guessed is assumed, and tried on annotated images before anything is computed."))
 
 
 def _show(console: Console, document: Document) -> None:

@@ -5,6 +5,7 @@ nothing else, so it is complete whatever is installed.
 """
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 from misdetect.detectors.family import CODE, Family
@@ -27,6 +28,25 @@ def families() -> tuple[dict[str, Family], dict[str, BadPlugin]]:
     return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0]))), broken
 
 
+def parse_spec(text: str) -> Spec:
+    """The spec ``text``, which may also be the path of a file or folder that a family recognises."""
+    return Spec.parse(text, recognised)
+
+
+def recognised(path: str) -> str | None:
+    """The scheme of the first family, in the order in which they are listed, that recognises ``path``."""
+    for scheme, family in families()[0].items():
+        try:
+            if family.recognises(Path(path)):
+                return scheme
+        except Exception as error:  # whatever a stranger's package may raise
+            each = registered(DETECTORS)[scheme]
+            if each.own:
+                raise
+            raise each.broken(f"it cannot tell whether it recognises a path, {sentence(error).rstrip('.')}") from error
+    return None
+
+
 def family_of(spec: Spec) -> Family:
     """The family of ``spec``; only its own declaration is imported."""
     known = registered(DETECTORS)
@@ -44,10 +64,31 @@ def load(spec: Spec) -> object:
     return _call(spec, family_of(spec).loader)
 
 
-def look_into(spec: Spec) -> Any | None:
-    """The document of the file that ``spec`` names; ``None`` where its family has none."""
-    look = family_of(spec).look
-    return None if look is None else _call(spec, look)
+def look_into(spec: Spec) -> dict[str, Any]:
+    """The document of ``misdetect detectors FILE``: what ``spec`` names, how it is to be used, and how sure that is. Of
+    a family without a look of its own, what is loaded says it: its files state all there is to know."""
+    family = family_of(spec)
+    if family.look is not None:
+        seen = _call(spec, family.look)
+        found: dict[str, Any] = seen if isinstance(seen, dict) else seen.document(spec)
+        return found
+    if family.stored or not Path(spec.target).exists():
+        raise BadSpec(f"Expected the file or folder of a model to look into. Got {spec.text!r}.")
+    detector: Any = load(spec)
+    names, settings = tuple(detector.names), getattr(detector, "settings", {})
+    stated = {"names": f"{names[0]}, …", **{name: str(value) for name, value in settings.items()}}
+    return {
+        "file": spec.target,
+        "spec": spec.text,
+        "sure": True,
+        "inputs": [],
+        "outputs": [],
+        "classes": len(names),
+        "findings": [
+            {"option": option, "value": value, "sure": True, "why": "the file or its default", "implied": True}
+            for option, value in stated.items()
+        ],
+    }
 
 
 def _call(spec: Spec, name: str) -> Any:
@@ -88,7 +129,7 @@ def reach(spec: str) -> str | None:
     if "python:" in spec.lower() or "trust=" in spec:  # in an option, whatever the scheme
         return CODE
     try:
-        parsed = Spec.parse(spec)
+        parsed = parse_spec(spec)
         return family_of(parsed).reach(parsed)
     except BadSpec:
         return None  # it is not loaded
@@ -97,7 +138,7 @@ def reach(spec: str) -> str | None:
 def is_stored(detector: object) -> bool:
     """Whether ``detector`` is a spec of answers that were given before."""
     try:
-        return isinstance(detector, str) and family_of(Spec.parse(detector)).stored
+        return isinstance(detector, str) and family_of(parse_spec(detector)).stored
     except (BadSpec, BadPlugin):
         return False
 

@@ -2,23 +2,37 @@
 
 ``detect`` is ``prepare`` (the network's input), ``infer`` (its outputs, by whatever runs it) and ``decode`` for each
 batch in turn. A runtime adds a ``Network``, how a file is opened and run; ``load_exported`` makes a detector of it.
+What neither the spec nor the file says is assumed (``Guess``), and the detector says so.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from misdetect.detectors.files import first_line
-from misdetect.detectors.names import read_names
+from misdetect.detectors.look import (
+    UNKNOWN,
+    Look,
+    Options,
+    fits,
+    has_background,
+    is_coco,
+    look_at,
+    names_of,
+    preset_is_open,
+    refuse_between_strides,
+    refuse_task,
+    usual_names,
+)
+from misdetect.detectors.network import Exported, Network
 from misdetect.detectors.onnx.decoders import DECODER_OPTIONS, UserDecoder, decoder_kind
-from misdetect.detectors.onnx.metadata import Metadata
+from misdetect.detectors.onnx.seen import Finding
 from misdetect.detectors.outputs import Array, Decoder, Frame, Readout
 from misdetect.detectors.preprocess import PRESETS, Placement, Preprocess, place
-from misdetect.detectors.probe import complete
 from misdetect.detectors.selection import Selection
-from misdetect.detectors.wiring import DEFAULT_BATCH, batch_size_of, limits_of, preprocess_of
+from misdetect.detectors.wiring import DEFAULT_BATCH, WIRING, batch_size_of, limits_of, needs_preset, preprocess_of
 from misdetect.nouns.boxes import clip
 from misdetect.nouns.detections import Detections
 from misdetect.nouns.picture import Pixels, check_pixels, digest
@@ -26,27 +40,44 @@ from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadArray, BadSpec, DetectorFailed, MisdetectError
 
 
-class Network(Protocol):
-    """A graph as its ``runtime`` (a name, for messages) has opened it.
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What was assumed of a network: ``findings``, options of its spec that nothing states, and ``added``, what its
+    spec is to say beyond what was ``given``. ``readings`` are other ways to read its outputs, as options; unless
+    ``wired``, how pixels become values was assumed as well, but for the options that are ``fixed``. ``build`` makes a
+    detector by a spec."""
 
-    ``shape`` is that of the image input, batch first, ``None`` where it is dynamic; ``dtype`` the NumPy type in which
-    it wants pixels; ``outputs`` the names of what ``run`` returns; ``classes`` how many it tells apart, if it says so.
-    """
+    given: Spec
+    findings: tuple[Finding, ...]
+    added: Options
+    readings: tuple[Options, ...]
+    fixed: frozenset[str]
+    wired: bool
+    build: "Callable[[Spec], ExportedDetector]"
 
-    runtime: str
+    def spec(self, options: Options) -> Spec:
+        """The whole spec, with ``options`` in place of what was assumed."""
+        dropped = WIRING if WIRING & options.keys() else frozenset()
+        added = {name: value for name, value in self.added.items() if name not in dropped} | {**options}
+        text = ",".join([self.given.text, *(f"{name.replace('_', '-')}={value}" for name, value in added.items())])
+        return replace(self.given, text=text, options={**self.given.options, **added})
 
     @property
-    def shape(self) -> Sequence[int | None]: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-    @property
-    def classes(self) -> int | None: ...
+    def usual(self) -> Options:
+        """What the decoder's family does, which a spec has to say otherwise."""
+        kind, _ = decoder_kind({**self.added, **self.given.options}.get("decoder", "nms"), self.given)
+        return {name: str(value) for name, value in PRESETS.get(kind.preset or "", {}).items()}
 
-    def run(self, tensor: Array) -> list[Array]:
-        """Its outputs for a batch of images; they need not outlive the next call."""
-        ...
+    def make(self, options: Options) -> "ExportedDetector":
+        """The detector with ``options`` in place of what was assumed, not tried yet."""
+        return self.build(self.spec(options))
+
+    def words(self, options: Options) -> str:
+        """What is assumed, with ``options`` in place of what was assumed first."""
+        assumed = {each.option: each.value for each in self.findings}
+        assumed = {k: v for k, v in assumed.items() if not (WIRING & options.keys() and k in WIRING)} | {**options}
+        parts = [f"{name.replace('_', '-')}={value}" for name, value in assumed.items()]
+        return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 class ExportedDetector:
@@ -67,6 +98,7 @@ class ExportedDetector:
         batch_size: int,
     ) -> None:
         self.network, self.names, self._own_size = network, tuple(names), own_size
+        self.guess: Guess | None = None
         self.spec, self.fingerprint, self.settings, self.batch_size = spec, fingerprint, settings, batch_size
         self.images_per_call = batch_size * -(-DEFAULT_BATCH // batch_size)
         self.preprocess, self.decoder = preprocess, decoder
@@ -145,57 +177,103 @@ _BLANK = (240, 320)
 
 
 def load_exported(
-    spec: Spec,
-    network: Network,
-    *,
-    hashes: Sequence[str],
-    metadata: Metadata | None = None,
-    first_label: int | None = None,
+    spec: Spec, file: Exported, make: Callable[..., ExportedDetector] = ExportedDetector
 ) -> ExportedDetector:
-    """The detector that ``spec`` and a ``network`` make together, tried on blank images.
-
-    ``hashes`` are those of its files, ``metadata`` what they say of it. ``first_label`` is the label of the first
-    class in graphs that suppress by themselves, where their convention is known; ``labels-from=`` states it otherwise.
-    """
-    about = metadata or Metadata()
+    """The detector that ``spec`` and a network in a ``file`` make together, tried on blank images. Where the spec
+    leaves options out that the file does not say, it has a ``guess``."""
     if stated := spec.take("decoder", ""):
         decoder_kind(stated, spec)  # complain of a decoder that is none before the network is run
-    names = _names(spec, about.names, network.classes)
-    if first_label is not None and stated == "nms":
-        spec.options.setdefault("labels_from", str(first_label - has_background(names)))
-    own_size = _own_size(spec, network)
-    shapes = () if own_size else complete(spec, network, len(names), about)
-    found = assemble(
-        ExportedDetector, spec, network, names, hashes=hashes, exported=about.size, shapes=shapes, own_size=own_size
-    )
-    found.try_out()
-    return found
+    refuse_task(spec, file.metadata)
+    look, findings = _found(spec, file)
+    guessed = tuple(finding for finding in findings if not finding.sure)
+    said = {finding.option: finding.value for finding in findings if not finding.implied}
+    shapes = () if look is None else look.shapes
+
+    def build(whole: Spec) -> ExportedDetector:
+        size = spec.options.get("size", said.get("size"))
+        seen = shapes if whole.options.get("size", size) == size else ()  # of another size, others
+        return _assembled(make, replace(whole, options={**file.stated, **whole.options}), file, seen)
+
+    if not guessed:
+        found = build(replace(spec, options={**said, **spec.options}))
+        found.try_out()
+        return found
+    others, wired = () if look is None else look.others, WIRING.isdisjoint(each.option for each in guessed)
+    fixed = frozenset(WIRING & {*spec.options, *file.stated})
+    return _first_that_runs(Guess(spec, guessed, said, others, fixed, wired, build))
 
 
-def assemble(
-    make: Callable[..., D],
-    spec: Spec,
-    network: Network,
-    names: tuple[str, ...],
-    *,
-    hashes: Sequence[str],
-    exported: tuple[int, int] | None,
-    shapes: tuple[tuple[int, ...], ...],
-    own_size: str = "",
-) -> D:
-    """What ``make`` makes of a ``network`` and the rest of ``spec``, which now states a decoder: an
-    ``ExportedDetector``, not tried yet. ``exported`` is the width and height that its file says, ``shapes`` those of
-    its outputs for one image where they are known."""
+def _found(spec: Spec, file: Exported) -> tuple[Look | None, tuple[Finding, ...]]:
+    """A look at the network, where it can be run on noise, and the options that ``spec`` does not say. Of a decoder
+    that is stated, its own options have defaults, and what else is seen is only taken where it belongs to it."""
+    known, look = {**file.stated, **spec.options}, None
+    decoder = known.get("decoder", "")
+    whole_images = known.get("size", file.usual.get("size", ("", ""))[0]) == _OWN_SIZE
+    if not whole_images and not decoder.startswith("python:"):
+        try:
+            look = look_at(file, spec)
+        except (BadSpec, DetectorFailed):
+            if not decoder:
+                raise
+    stated = spec.options.get("decoder", "")
+    if look is None:
+        findings = _without_look(spec, file)
+    else:
+        same = stated in ("", look.decoder) or {stated, look.decoder} <= {"yolov8", "yolo11"}
+        findings = tuple(f for f in look.findings if same or f.option in ("names", "size", *WIRING))
+    if stated:
+        free = {"names", "size", *(WIRING if preset_is_open(spec) else ())}
+        findings = tuple(f for f in findings if f.sure or f.option in free)
+    return look, findings
+
+
+def _without_look(spec: Spec, file: Exported) -> tuple[Finding, ...]:
+    """What is usual, where the outputs do not show it."""
+    usual = [Finding(option, value, False, why) for option, (value, why) in file.usual.items()]
+    if not needs_preset(spec):
+        usual = [finding for finding in usual if finding.option not in WIRING]
+    if names_of(file, spec) is None:
+        known = file.first_label is not None  # else nothing tells whether they are as many as COCO's
+        usual += [f for f, names in usual_names(spec, file) if fits(file, names) and (known or not is_coco(f))][:1]
+    return tuple(finding for finding in usual if finding.option not in spec.options)
+
+
+def _first_that_runs(guess: Guess) -> ExportedDetector:
+    """The detector that was guessed; where a blank image already shows that it cannot be, the next one."""
+    refused: BadSpec | None = None
+    for options in ({}, *guess.readings):
+        try:
+            found = guess.make(options)
+            found.try_out()
+        except BadSpec as error:
+            refused = refused or error
+            continue
+        findings = tuple(each._replace(value=options.get(each.option, each.value)) for each in guess.findings)
+        found.guess = replace(guess, findings=findings, added={**guess.added, **options})
+        return found
+    assert refused is not None
+    raise refused
+
+
+def _assembled(make: Callable[..., D], spec: Spec, file: Exported, shapes: tuple[tuple[int, ...], ...]) -> D:
+    """What ``make`` makes of a ``file`` and a ``spec`` that states everything: a detector, not tried yet. ``shapes``
+    are those of its outputs for one image, where they are known."""
+    network = file.network
     kind, source = decoder_kind(spec.take("decoder", ""), spec)
+    names = _names(spec, file)
+    if file.first_label is not None and spec.options["decoder"] == "nms":
+        spec.options.setdefault("labels_from", str(file.first_label - has_background(names)))
+    own_size = _own_size(spec, network)
     preset = spec.take("preset", kind.preset or "", choices=tuple(PRESETS))
-    preprocess = preprocess_of(spec, preset, network.shape, network.dtype, exported)
+    preprocess = preprocess_of(spec, preset, network.shape, network.dtype, file.metadata.size)
     limits = limits_of(spec, kind.nms)
     # pixels of images of any size: only whether boxes can be such is judged by it
     height, width = _BLANK if own_size == "pixels" else (preprocess.height, preprocess.width)
     frame = Frame(width, height, len(names), limits["score"], network.outputs, spec.text, limits["multilabel"], shapes)
     decoder = kind.build(frame, spec)
-    batch = batch_size_of(spec, 1 if own_size else network.shape[0])
+    batch = batch_size_of(spec, 1 if own_size or not file.batched else network.shape[0])
     spec.finish()
+    refuse_between_strides(spec, file, preprocess.width, preprocess.height)
     read_by = {name: spec.options[name] for name in DECODER_OPTIONS if name in spec.options}
     settings = {"decoder": spec.options["decoder"], "preset": preset or None} | limits | read_by
     settings["preprocess"] = preprocess.settings() | ({"width": None, "height": None} if own_size else {})
@@ -206,24 +284,24 @@ def assemble(
         decoder,
         own_size=own_size,
         spec=spec.text,
-        fingerprint=digest(*hashes, source, names, sorted(settings.items(), key=lambda item: item[0])),
+        fingerprint=digest(*file.hashes, source, names, sorted(settings.items(), key=lambda item: item[0])),
         settings=settings,
         batch_size=batch,
     )
 
 
-def has_background(names: Sequence[str]) -> bool:
-    """Whether the first of ``names`` stands for no class, so that they are numbered by ids that start at 1."""
-    return names[0].startswith("unused ")
-
-
-def _names(spec: Spec, own: Sequence[str] | None, classes: int | None) -> tuple[str, ...]:
-    given = spec.take("names", "")
-    found = read_names(given, spec.text) if given else own
+def _names(spec: Spec, file: Exported) -> tuple[str, ...]:
+    given, classes = spec.take("names", ""), file.network.classes
+    found = names_of(file, spec) if given != UNKNOWN else None
+    if found is None and not given and spec.data_names is not None:
+        found, _ = spec.data_names()
     if found is None:
-        raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
+        raise BadSpec(
+            f"{spec.text!r}: the file carries no class names, and neither the data's nor COCO's are as many as it "
+            "tells apart; give names=FILE."
+        )
     names = tuple(f"unused {i}" if name.lower() in _PLACEHOLDERS else name for i, name in enumerate(found))
-    if classes is not None and len(names) - has_background(names) != classes:
+    if not fits(file, names):
         raise BadSpec(
             f"{spec.text!r}: the graph tells {classes} classes apart, but {given or 'the file'} names "
             f"{len(names) - has_background(names)}; check names=."

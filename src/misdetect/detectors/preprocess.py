@@ -1,7 +1,7 @@
 """What happens to an image before a network sees it, and the way back for its boxes: the one letterbox of the project.
 
 ``place`` is the geometry alone, for any framework; ``Preprocess`` is the whole convention of a network (geometry,
-channel order, scale, mean and deviation, layout), stated by a preset or by the user and never guessed from a file.
+channel order, scale, mean and deviation, layout), stated by a preset or by the user, or assumed (``trial``).
 """
 
 from collections.abc import Iterator

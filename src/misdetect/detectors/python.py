@@ -7,7 +7,7 @@ it is meant for code they wrote or trust, unlike weights and data files.
 
 from collections.abc import Sequence
 
-from misdetect.detectors.family import CODE, Family
+from misdetect.detectors.family import CODE, Family, named
 from misdetect.nouns.protocols import Detector
 from misdetect.nouns.spec import Spec
 from misdetect.nouns.user_code import resolve, sentence
@@ -18,6 +18,7 @@ FAMILY = Family(
     "what it offers",
     "python:package.module:factory",
     "misdetect.detectors.python:load_python",
+    recognises=named(".py"),
     reach=lambda spec: CODE,
     place=170,
 )

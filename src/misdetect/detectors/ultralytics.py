@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import NoReturn
 
-from misdetect.detectors.family import Family
+from misdetect.detectors.family import Family, named
 from misdetect.detectors.files import kind_of_file
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec
@@ -15,6 +15,7 @@ FAMILY = Family(
     "none",
     "ultralytics:yolo11n.pt",
     "misdetect.detectors.ultralytics:load_ultralytics",
+    recognises=named(".pt"),
     place=100,
 )
 _LIMIT = 64 << 20

@@ -13,6 +13,8 @@ from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadArray, BadSpec
 
 DEFAULT_BATCH = 8
+WIRING = frozenset({"preset", "resize", "colour", "scale", "mean", "std", "pad"})
+"""The options that say how pixels become values, but for size and layout."""
 
 
 def limits_of(spec: Spec, suppression: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ them, and one that nobody reads is an error, so that a misspelt option never pas
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,8 +27,9 @@ class Spec:
     """A parsed spec; ``take`` reads an option, ``finish`` complains about what was not read.
 
     ``known_names`` are the classes of what it names, where an earlier look has told them: an endpoint need not be asked
-    for them again, which would cost a request. ``counted`` is the file in which a run counts its requests where they
-    are ``limited``, so that those are counted too which are made while it is loaded.
+    for them again, which would cost a request. ``data_names`` tells the classes of the data that is to be looked at,
+    for a file that names none, and the file that holds them, or "". ``counted`` is the file in which a run counts its
+    requests where they are ``limited``, so that those are counted too which are made while it is loaded.
     """
 
     text: str
@@ -36,22 +37,23 @@ class Spec:
     target: str
     options: dict[str, str]
     known_names: tuple[str, ...] | None = None
+    data_names: "Callable[[], tuple[tuple[str, ...], str]] | None" = None
     counted: Path | None = None
     limited: bool = False
     _taken: set[str] = field(default_factory=set)
 
     @classmethod
-    def parse(cls, text: str) -> "Spec":
-        """Split ``text``; an address (``http://…``) keeps its scheme in the target, and the name of a file that can be
-        of one scheme only stands for that."""
+    def parse(cls, text: str, recognise: "Callable[[str], str | None]" = lambda path: None) -> "Spec":
+        """Split ``text``; an address (``http://…``) keeps its scheme in the target. ``recognise`` says of which scheme
+        the file or folder of a bare path is; with a scheme, it is not asked."""
         text = text.strip()
         head, rest = split_options(text)
         bare = is_path(head)
-        if bare and (known := _SCHEMES.get(Path(head).suffix.lower())):
+        if bare and head and (known := recognise(head)):
             text, head, bare = f"{known}:{text}", f"{known}:{head}", False
-        scheme, colon, target = head.partition(":")
-        if bare or not colon or not scheme:
-            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.{_meant_file(text)}")
+        scheme, _, target = head.partition(":")
+        if bare or not scheme:
+            raise BadSpec(f"Expected a spec such as 'coco:FILE' or 'zoo:yolox'. Got {text!r}.")
         if target.startswith("//"):
             target = head
         options: dict[str, str] = {}
@@ -121,31 +123,3 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ " Did you mean …?" with the one of ``known`` that ``word`` looks like; empty where none does."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.75)
     return f" Did you mean {near[0]!r}?" if near else ""
-
-
-_SCHEMES = {".onnx": "onnx", ".tflite": "tflite", ".pt": "ultralytics"}
-"""Files that say of what scheme they are; who writes ``.pt`` is mostly Ultralytics, and its reader tells."""
-_FILES = {
-    ".xml": ("openvino:{},decoder=NAME", "cvat:{}"),
-    ".torchscript": ("torchscript:{},trust=yes,decoder=NAME",),
-    ".pth": ("yolox:{},names=coco",),
-    ".json": ("coco:{}",),
-    ".yaml": ("yolo:{}",),
-    ".yml": ("yolo:{}",),
-    ".csv": ("openimages:{},images=DIR",),
-    ".py": ("python:{}:NAME",),
-}
-
-
-_FOLDERS = (("saved_model.pb", "savedmodel:{},names=FILE"), ("config.json", "hf:{}"), ("*.bin", "openvino:{}/FILE.xml"))
-"""What is in the folder of a network in several files."""
-
-
-def _meant_file(text: str) -> str:
-    """What the name of a file or folder alone was probably meant for."""
-    name, _ = split_options(text.strip())
-    meant = _FILES.get(Path(name).suffix.lower(), ())
-    if name and Path(name).is_dir():
-        meant = (next((each for mark, each in _FOLDERS if any(Path(name).glob(mark))), "folder:{}"),)
-    shown = [f"'{each.format(name)}'" for each in meant]  # not their repr, which doubles what is in names of Windows
-    return f" Did you mean {' or '.join(shown)}?" if meant else ""

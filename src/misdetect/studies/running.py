@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from misdetect.data.dataset import Dataset
 from misdetect.data.opened import Opened
-from misdetect.detectors import load_detector
+from misdetect.detectors import load_detector, remembered
 from misdetect.engine import Outcome, Progress, joint_budget, run_study
 from misdetect.engine.backend import Asking, requests_of
 from misdetect.engine.requests import Study
@@ -92,6 +92,8 @@ def showing_faint(detector: Detector, faint: tuple[float, float] | None) -> tupl
         open_ = load_detector(Spec.parse(spec).instead("score", f"{shown:g}"), tuple(detector.names))
     except BadSpec:
         return detector, None
+    if getattr(detector, "assumed", None):
+        open_ = remembered(open_, detector.settings["given"], detector.assumed)  # type: ignore[attr-defined]
     if hasattr(detector, "asked_before"):
         open_.asked_before = detector.asked_before  # type: ignore[attr-defined]
     return open_, f"the detector is asked for scores from {shown:g} on, not {own:g}: what is faint is not gone."

@@ -9,6 +9,7 @@ FAMILY = Family(
     "Trainable",
     "hf:PATH-OR-ID",
     "misdetect.detectors.hf.detector:load_hf",
+    recognises=lambda path: (path / "config.json").is_file(),
     needs=("torch", "safetensors", "transformers"),
     extra="hf",
     reach=lambda spec: None if Path(spec.target).exists() else DOWNLOADED,

@@ -30,7 +30,7 @@ from misdetect.detectors.onnx.seen import (
     rows_first,
     units_of,
 )
-from misdetect.detectors.onnx.suppressed import TABLES
+from misdetect.detectors.onnx.suppressed import LAYOUTS, TABLES
 from misdetect.detectors.outputs import NAMED, SYNONYMS, Array, Frame, plain_name
 from misdetect.said.errors import BadSpec
 
@@ -140,10 +140,6 @@ def _counts_from_0(seen: Seen, plain: Sequence[str], labels: Array) -> bool:
     return known or bool((labels == 0).any())
 
 
-_LAYOUTS = (
-    *(TABLES[6], "class,score,x0,y0,x1,y1"),
-    *(TABLES[7], "batch,class,score,x0,y0,x1,y1", "batch,x0,y0,x1,y1,score,class"),
-)
 _MOST_KEPT = 3000
 """Rows of a table after suppression; before it there are more."""
 
@@ -162,7 +158,7 @@ def _table(seen: Seen) -> Reading | None:
     if not seen.metadata.suppresses and len(rows) > _MOST_KEPT:
         return None
     default = TABLES[output.shape[-1]]
-    fitting = [layout for layout in _LAYOUTS if layout.count(",") + 1 == output.shape[-1] and _fits(layout, rows)]
+    fitting = [layout for layout in LAYOUTS if layout.count(",") + 1 == output.shape[-1] and _fits(layout, rows)]
     wide = seen.classes is not None and output.shape[-1] - seen.classes in (4, 5)
     if wide and not seen.metadata.suppresses and not fitting and rows.max(initial=0) > 0:
         return None  # a box and class scores

@@ -1,22 +1,22 @@
 """``onnx:FILE,decoder=NAME,…`` — a detector in an ONNX file, run by ONNX Runtime.
 
 The graph and its metadata say the input's size, layout and type, and mostly how to read the outputs (``look``); the
-decoder says which preprocessing its family uses; all can be stated in the spec, and what nobody states is an error.
+decoder says which preprocessing its family uses; all can be stated in the spec, and what nobody states is assumed.
 This offers the ``Detector`` level only, and opens itself (``white_box``) for studies that need more.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from misdetect.detectors.exported import ExportedDetector, assemble
+from misdetect.detectors.exported import ExportedDetector, load_exported
+from misdetect.detectors.look import Look, companions_of, look_at
+from misdetect.detectors.network import Exported
 from misdetect.detectors.onnx.decoders import decoder_kind
 from misdetect.detectors.onnx.file import PROVIDERS, OnnxFile
-from misdetect.detectors.onnx.look import Look, file_layout, look_at, names_of, refuse_between_strides
-from misdetect.detectors.probe import add_sure, refuse_guesses, refuse_task
 from misdetect.detectors.wiring import positive
 from misdetect.nouns.spec import Spec
-from misdetect.said.errors import BadSpec, DetectorFailed, LevelTooLow, MissingExtra
+from misdetect.said.errors import LevelTooLow, MissingExtra
 
 
 class OnnxDetector(ExportedDetector):
@@ -44,7 +44,21 @@ def load_onnx(spec: Spec) -> object:
     """The detector that ``spec`` describes; see docs/detectors.md for its options."""
     level = spec.take("level", "auto", choices=("auto", "detector", "differentiable"))
     detector = load_with(partial(OnnxDetector, closed=level == "detector"), spec)
-    return detector.white_box() if level == "differentiable" else detector
+    if level != "differentiable":
+        return detector
+    opened = detector.white_box()
+    opened.guess = detector.guess
+    return opened
+
+
+def load_with(make: Callable[..., D], spec: Spec) -> D:
+    """What ``make`` makes of the file that ``spec`` names, tried on blank images."""
+    return cast("D", load_exported(spec, _exported(spec), make))  # what it returns is what was made
+
+
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the file that ``spec`` names; see ``look``."""
+    return look_at(_exported(spec), spec)
 
 
 def _open(detector: OnnxDetector) -> Any:
@@ -55,57 +69,17 @@ def _open(detector: OnnxDetector) -> Any:
     return load_differentiable(detector)
 
 
-def look_into(spec: Spec) -> Look:
-    """What can be found out about the file that ``spec`` names; see ``look``."""
-    return look_at(_file(spec), spec)
-
-
-def described(spec: Spec) -> dict[str, Any]:
-    """What ``look_into`` finds, as the document of ``misdetect detectors FILE``."""
-    return look_into(spec).document(spec)
-
-
-def _file(spec: Spec) -> OnnxFile:
-    device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
-    return OnnxFile.open(spec, device=device, threads=positive(spec, "threads", 1))
-
-
-def load_with(make: Callable[..., D], spec: Spec) -> D:
-    """What ``make`` makes of the file that ``spec`` names, tried on blank images."""
-    stated = spec.take("decoder", "")
-    if stated:
+def _exported(spec: Spec) -> Exported:
+    if stated := spec.options.get("decoder", ""):
         decoder_kind(stated, spec)  # complain of a decoder that is none before the file is opened
-    file = _file(spec)
-    shapes = _complete(spec, file)
-    spec.take("names", "")
-    names = names_of(file, spec)
-    if names is None:
-        raise BadSpec(f"{spec.text!r}: the file carries no class names; give names=coco or names=FILE.")
-    file_layout(file, spec)  # complain of an input that is no image
-    detector = assemble(make, spec, file, names, hashes=file.hashes(), exported=file.metadata.size, shapes=shapes)
-    refuse_between_strides(spec, file, detector.preprocess.width, detector.preprocess.height)
-    detector.try_out()
-    return detector
-
-
-def _complete(spec: Spec, file: OnnxFile) -> tuple[tuple[int, ...], ...]:
-    """Add to the options of ``spec`` what a look at the file is sure of, and return its outputs' shapes.
-
-    Without ``decoder=`` everything has to be sure. With it, only what belongs to that decoder is added, and a file that
-    nobody understands is the decoder's to complain of.
-    """
-    stated = spec.options.get("decoder", "")
-    if stated.startswith("python:"):
-        return ()
-    refuse_task(spec, file.metadata)
-    try:
-        look = look_at(file, spec)
-    except (BadSpec, DetectorFailed):
-        if not stated:
-            raise
-        return ()
-    if not stated:
-        more = f" (misdetect detectors {spec.target} says what was seen and what is guessed)"
-        refuse_guesses(spec, look.findings, more)
-    add_sure(spec, look.findings, look.decoder)
-    return look.shapes
+    device = spec.take("device", "cpu", choices=tuple(PROVIDERS))
+    file = OnnxFile.open(spec, device=device, threads=positive(spec, "threads", 1))
+    return Exported(
+        file.path,
+        file,
+        file.hashes(),
+        file.metadata,
+        companions=companions_of(entry.name for entry in file.companions),
+        batched=file.batched,
+        tries=(2, 1),
+    )

@@ -14,6 +14,7 @@ import numpy as np
 import onnxruntime
 
 from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
+from misdetect.detectors.network import told
 from misdetect.detectors.onnx.metadata import Metadata
 from misdetect.detectors.outputs import Array, plain_name
 from misdetect.nouns.spec import Spec
@@ -53,7 +54,7 @@ class Entry:
     dtype: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+        return told(self.name, self.dtype, self.shape)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,15 @@ class OnnxFile:
             )
         if not images:
             raise BadSpec(f"{spec.text!r}: the graph has no input for an image.")
-        return cls(path, session, images[0], companions, results, metadata, spec.text)
+        found = cls(path, session, images[0], companions, results, metadata, spec.text)
+        shape = found.shape
+        if len(shape) != 4 or (not found.batched and 3 not in (shape[1], shape[3])):
+            raise BadSpec(f"{spec.text!r}: expected an image as input, such as [1, 3, H, W]. Got {found.image}.")
+        if found.dtype not in DTYPES.values():
+            raise BadSpec(
+                f"{spec.text!r}: expected an image as input, of {', '.join(DTYPES.values())}. Got {found.image}."
+            )
+        return found
 
     @property
     def batched(self) -> bool:
@@ -106,9 +115,19 @@ class OnnxFile:
         return self.image.dtype
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Its inputs in words, the image first."""
+        return tuple(str(entry) for entry in (self.image, *self.companions))
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The names of its outputs."""
         return tuple(entry.name for entry in self.results)
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """Its outputs in words."""
+        return tuple(str(entry) for entry in self.results)
 
     def run(self, tensor: Array) -> list[Array]:
         """The outputs for a batch of images, which fill the network's input."""

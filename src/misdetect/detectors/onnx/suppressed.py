@@ -22,6 +22,11 @@ from misdetect.said.errors import BadSpec, DetectorFailed
 
 TABLES = {6: "x0,y0,x1,y1,score,class", 7: "batch,x0,y0,x1,y1,class,score"}
 """The columns of a table where nobody states them, by their number."""
+LAYOUTS = (
+    *(TABLES[6], "class,score,x0,y0,x1,y1"),
+    *(TABLES[7], "batch,class,score,x0,y0,x1,y1", "batch,x0,y0,x1,y1,score,class"),
+)
+"""The orders of columns that exporters are known to use."""
 _COLUMNS = ("batch", "x0", "y0", "x1", "y1", "score", "class", "-")
 
 

@@ -9,6 +9,8 @@ import openvino
 from misdetect.data.untrusted import parse_yaml, read_bytes
 from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, kind_of_file, last_line
+from misdetect.detectors.look import Look, look_at
+from misdetect.detectors.network import Exported, told
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.wiring import positive
@@ -40,6 +42,7 @@ class OpenVinoNetwork:
             )
         self.shape = [None if axis.is_dynamic else axis.get_length() for axis in shape]
         self.dtype = _DTYPES[kind]
+        self.inputs = (told(_name(first), self.dtype, self.shape),)
         self.outputs = tuple(_name(output) for output in compiled.outputs)
 
     def run(self, tensor: Array) -> list[Array]:
@@ -50,14 +53,24 @@ class OpenVinoNetwork:
 
 def load_openvino(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
+    return load_exported(spec, _exported(spec))
+
+
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the graph that ``spec`` names; see ``look``."""
+    return look_at(_exported(spec), spec)
+
+
+def _exported(spec: Spec) -> Exported:
     path = Path(spec.target)
+    if path.is_dir():  # Ultralytics exports a folder
+        inside = sorted(path.glob("*.xml"))
+        if len(inside) != 1:
+            raise BadSpec(f"{spec.text!r}: there are {len(inside)} graphs in this folder; name one of them.")
+        path = inside[0]
     weights = path.with_suffix(".bin")
     if not path.is_file():
-        inside = next(path.glob("*.xml"), None)  # Ultralytics exports a folder
-        raise BadSpec(
-            f"{spec.text!r}: there is no file {spec.target!r}"
-            + (f", but a folder; name the graph in it: {str(inside)!r}." if inside else ".")
-        )
+        raise BadSpec(f"{spec.text!r}: there is no file {spec.target!r}.")
     with path.open("rb") as file:
         if b"<net" not in file.read(_HEAD):  # OpenVINO would try all other formats that it knows
             raise BadWeights(f"{path} is not a graph of OpenVINO: {kind_of_file(path)}.")
@@ -66,8 +79,7 @@ def load_openvino(spec: Spec) -> ExportedDetector:
     network = OpenVinoNetwork(_compile(path, weights, positive(spec, "threads", 1)), spec.text)
     about = path.with_name("metadata.yaml")  # as Ultralytics writes it
     texts = as_texts(parse_yaml(read_bytes(about, what="metadata"), about)) if about.is_file() else {}
-    metadata = Metadata.of(texts, spec.text)
-    return load_exported(spec, network, hashes=[file_hash(path), file_hash(weights)], metadata=metadata)
+    return Exported(path, network, [file_hash(path), file_hash(weights)], Metadata.of(texts, spec.text))
 
 
 def _compile(path: Path, weights: Path, threads: int) -> Any:

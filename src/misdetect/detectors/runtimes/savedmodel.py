@@ -14,6 +14,8 @@ from typing import Any
 
 from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, first_line
+from misdetect.detectors.look import Look, look_at
+from misdetect.detectors.network import Exported, told
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.wiring import positive
@@ -53,6 +55,7 @@ class SavedModelNetwork:
                 f"Got {self._name} {sizes} of {self.dtype}."
             )
         self.shape = sizes
+        self.inputs = (told(self._name, self.dtype, sizes),)
         self.outputs = tuple(sorted(function.structured_outputs))
 
     def run(self, tensor: Array) -> list[Array]:
@@ -65,6 +68,15 @@ class SavedModelNetwork:
 
 def load_savedmodel(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
+    return load_exported(spec, _exported(spec))
+
+
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the graph that ``spec`` names; see ``look``."""
+    return look_at(_exported(spec), spec)
+
+
+def _exported(spec: Spec) -> Exported:
     folder = Path(spec.target)
     if not (folder / _GRAPH).is_file():
         raise BadSpec(f"{spec.text!r}: there is no SavedModel here: {str(folder / _GRAPH)!r} is missing.")
@@ -77,12 +89,11 @@ def load_savedmodel(spec: Spec) -> ExportedDetector:
         raise BadSpec(f"{spec.text!r}: the SavedModel has no signature {_SIGNATURE!r} (its signatures: {known}).")
     network = SavedModelNetwork(model, model.signatures[_SIGNATURE], spec.text)
     detects = "detection_boxes" in network.outputs
-    for name, value in _DETECTIONS.items() if detects else ():
-        spec.options.setdefault(name, value)
+    stated = _DETECTIONS if detects else {}
     if detects and None in network.shape[1:3]:
-        spec.options.setdefault("size", "image")
+        stated = stated | {"size": "image"}
     hashes = [part for file in _files(folder) for part in (file.relative_to(folder).as_posix(), file_hash(file))]
-    return load_exported(spec, network, hashes=hashes, first_label=1)
+    return Exported(folder, network, hashes, stated=stated, first_label=1)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ ends with ``TFLite_Detection_PostProcess`` the outputs are told apart by that op
 differ between exporters. What a file says of itself beside its graph is read in ``tflite_metadata``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from flatbuffers import flexbuffers
 
 from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
+from misdetect.detectors.look import Look, look_at
+from misdetect.detectors.network import Exported, told
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.quiet import silent
 from misdetect.detectors.runtimes.tflite_metadata import convention_inside, metadata_beside
@@ -28,6 +31,7 @@ _ROLES = ("detection_boxes", "detection_classes", "detection_scores", "num_detec
 """What that operator returns, in its order: boxes y0, x0, y1, x1 as shares of the image; labels from 0, without the
 background; scores; how many of them count."""
 _CV_TYPES = {"uint8": cv2.CV_8U, "int8": cv2.CV_8S}
+_ENDS = {"uint8": (0, 255), "int8": (-128, 127)}
 _MARK = b"TFL3"
 
 
@@ -62,6 +66,7 @@ class TfliteNetwork:
         self.dtype = "float32" if self.affine or kind == "float32" else kind
         if self.dtype == "int8":
             raise BadSpec(f"{spec!r}: the input {first['name']} is int8, but the file states no scale for it.")
+        self.inputs = (told(str(first["name"]), kind, self.shape),)
         outputs = interpreter.get_output_details()
         names = {detail["index"]: str(detail["name"]) for detail in outputs} | _signature(interpreter)
         if suppression is not None and set(suppression.tensors) == names.keys():
@@ -118,6 +123,15 @@ class Affine(NamedTuple):
 
 def load_tflite(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
+    return load_exported(spec, _exported(spec))
+
+
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the file that ``spec`` names; see ``look``."""
+    return look_at(_exported(spec), spec)
+
+
+def _exported(spec: Spec) -> Exported:
     path = file_of(spec)
     with path.open("rb") as file:
         if file.read(8)[4:] != _MARK:
@@ -126,39 +140,63 @@ def load_tflite(spec: Spec) -> ExportedDetector:
     model = _read(path)
     suppression = _suppression(model)
     network = TfliteNetwork(interpreter, suppression, spec.text)
-    first_label = None
-    if _ROLES[0] in network.outputs:
-        first_label = 0
-        for name, value in (("decoder", "nms"), ("boxes", "yxyx"), ("units", "shares")):
-            spec.options.setdefault(name, value)
-        if network.stores == "uint8":
-            _take_pixels(spec, network.affine)
+    detects = _ROLES[0] in network.outputs
+    stated = {"decoder": "nms", "boxes": "yxyx", "units": "shares"} if detects else {}
+    if "preset" not in spec.options:
+        stated |= _convention(spec, network, model, suppression is not None)
+    return Exported(
+        path,
+        network,
+        [file_hash(path)],
+        metadata_beside(path, spec.text),
+        stated=stated,
+        usual=_usual(network, stated, detects),
+        first_label=0 if detects else None,
+    )
+
+
+def _convention(spec: Spec, network: TfliteNetwork, model: Any, suppresses: bool) -> dict[str, str]:
+    """What the file states of its input; a spec that says how values are made says all of it.
+
+    A graph with the operator of suppression comes from the Object Detection API, whose networks see RGB images,
+    stretched; where such a graph wants bytes, they are the pixels, whatever floats they stand for.
+    """
+    stated: dict[str, str] = {}
+    if _ROLES[0] in network.outputs and network.stores == "uint8":
+        scale, zero = network.affine or (1.0, 0)
+        stated = {"colour": "rgb", "scale": repr(scale), "mean": repr(scale * zero)}
     if network.dtype == "float32":
-        _take_stated(spec, convention_inside(model), suppression is not None)
-    metadata = metadata_beside(path, spec.text)
-    return load_exported(spec, network, hashes=[file_hash(path)], metadata=metadata, first_label=first_label)
-
-
-def _take_pixels(spec: Spec, affine: "Affine | None") -> None:
-    """A graph with that operator comes from the Object Detection API, whose networks see RGB images, stretched; where
-    such a graph wants bytes, they are the pixels, whatever floats they stand for."""
-    if "preset" in spec.options:
-        return
-    spec.options.setdefault("resize", "stretch")
-    spec.options.setdefault("colour", "rgb")
-    if not {"scale", "mean", "std"} & spec.options.keys():
-        scale, zero = affine or (1.0, 0)
-        spec.options |= {"scale": repr(scale), "mean": repr(scale * zero)}
-
-
-def _take_stated(spec: Spec, stated: dict[str, str], suppresses: bool) -> None:
-    """What the file's metadata states of its input; a spec that says how values are made says all of it."""
-    if "preset" in spec.options or not stated:
-        return
+        stated |= convention_inside(model)
     if {"scale", "mean", "std"} & spec.options.keys():
         stated = {name: value for name, value in stated.items() if name == "colour"}
-    for name, value in (stated | ({"resize": "stretch"} if suppresses else {})).items():
-        spec.options.setdefault(name, value)
+    return stated | ({"resize": "stretch"} if suppresses and stated else {})
+
+
+_RANGES = {
+    (0, 1): {"scale": "1/255"},
+    (-1, 1): {"scale": "1/127.5", "mean": "1"},
+    (0, 255): {"scale": "1"},
+    (-2, 2.6): {"scale": "1/255", "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225"},
+}
+"""The usual ranges of values, and what makes them of pixels."""
+
+
+def _usual(network: TfliteNetwork, stated: Mapping[str, str], detects: bool) -> dict[str, tuple[str, str]]:
+    """What is usual where the file does not state it: what a quantised input can hold are its values; networks of the
+    Object Detection API see RGB in -1..1, stretched."""
+    values, why = {}, ""
+    if network.affine is not None and network.stores in ("uint8", "int8"):
+        low, high = (network.affine.floats(np.array(each)) for each in _ENDS[network.stores])
+        near = [ends for ends in _RANGES if max(abs(low - ends[0]), abs(high - ends[1])) < 0.12 * (ends[1] - ends[0])]
+        values = _RANGES[near[0]] if near else {}
+        why = f"the input holds values from {low:.3g} to {high:.3g}"
+    if not detects:
+        return {}
+    own = "networks of the Object Detection API are trained so"
+    options = {name: (value, why) for name, value in values.items()}
+    options = options or {name: (value, own) for name, value in _RANGES[-1, 1].items()}
+    options |= {"resize": ("stretch", own), "colour": ("rgb", own)}
+    return {name: each for name, each in options.items() if name not in stated}
 
 
 def _open(path: Path, threads: int) -> Any:

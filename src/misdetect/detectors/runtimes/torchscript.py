@@ -14,6 +14,8 @@ from typing import Any
 
 from misdetect.detectors.exported import ExportedDetector, load_exported
 from misdetect.detectors.files import file_hash, file_of, kind_of_file, last_line
+from misdetect.detectors.look import Look, look_at
+from misdetect.detectors.network import Exported, told
 from misdetect.detectors.onnx.metadata import Metadata, as_texts
 from misdetect.detectors.outputs import Array
 from misdetect.detectors.ultralytics import export_first, is_ultralytics
@@ -24,6 +26,8 @@ _LIMIT = 4 << 20
 _ABOUT = "extra/config.txt"
 """What an exporter says of its file, beside the code: JSON, as Ultralytics writes it."""
 _KEYS = {"boxes": "boxes", "scores": "scores", "labels": "labels", "pred_boxes": "boxes", "pred_logits": "logits"}
+_WHY = "torchvision's modules take RGB in 0..1 and do the rest themselves"
+_TORCHVISION = {"colour": ("rgb", _WHY), "scale": ("1/255", _WHY), "size": ("image", _WHY)}
 _FOUND, _QUERIES = ("boxes", "scores", "labels"), ("logits", "boxes")
 
 
@@ -53,6 +57,7 @@ class TorchScriptNetwork:
             raise BadSpec(f"{spec.text!r}: expected tensors or dicts of them as outputs. Got {returns}.")
         ragged = self.listed or (self.keyed and not queries)
         self.shape = [1 if ragged else None, 3, None, None]
+        self.inputs = (told(image.name, "float32", self.shape),)
         self.dtype = next((_float(p.dtype) for p in module.parameters() if p.is_floating_point()), "float32")
 
     def run(self, tensor: Array) -> list[Array]:
@@ -72,6 +77,15 @@ class TorchScriptNetwork:
 
 def load_torchscript(spec: Spec) -> ExportedDetector:
     """The detector that ``spec`` describes; see docs/formats.md for its options."""
+    return load_exported(spec, _exported(spec))
+
+
+def look_into(spec: Spec) -> Look:
+    """What can be found out about the archive that ``spec`` names; see ``look``."""
+    return look_at(_exported(spec), spec)
+
+
+def _exported(spec: Spec) -> Exported:
     path = file_of(spec)
     about = _look(path, spec)
     if not spec.take("trust", False):
@@ -80,11 +94,17 @@ def load_torchscript(spec: Spec) -> ExportedDetector:
             "where you trust it, add trust=yes."
         )
     network = TorchScriptNetwork(_load(path), spec)
-    if network.outputs == _FOUND:
-        spec.options.setdefault("decoder", "nms")
-    metadata = Metadata.of(about, spec.text)
-    first = 1 if network.outputs == _FOUND else None  # torchvision's label 0 is the background
-    return load_exported(spec, network, hashes=[file_hash(path)], metadata=metadata, first_label=first)
+    found = network.outputs == _FOUND
+    return Exported(
+        path,
+        network,
+        [file_hash(path)],
+        Metadata.of(about, spec.text),
+        stated={"decoder": "nms"} if found else {},
+        usual=_TORCHVISION if found else {},
+        first_label=1 if found else None,  # torchvision's label 0 is the background
+        tries=(2, 1),
+    )
 
 
 def _look(path: Path, spec: Spec) -> dict[str, str]:

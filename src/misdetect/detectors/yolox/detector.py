@@ -36,6 +36,7 @@ class YoloxDetector(TorchDetector):
     """
 
     module: YOLOX
+    assumed: str | None = None
 
     def __init__(
         self,
@@ -125,12 +126,7 @@ def load_yolox(spec: Spec) -> YoloxDetector:
     variant = next((name for name, known in VARIANTS.items() if _alike(known, shape)), "custom")
     _insist(spec, shape, classes)
     size = spec.take("size", 416 if variant in ("nano", "tiny") else 640)
-    named = spec.take("names", "coco" if classes == len(COCO) else "")
-    if not named:
-        raise BadSpec(f"{spec.text!r}: the checkpoint has {classes} classes, so their names are needed: names=FILE.")
-    names = read_names(named, spec.text)
-    if len(names) != classes:
-        raise BadSpec(f"{spec.text!r}: names={named} has {len(names)} names, the checkpoint has {classes} classes.")
+    names, assumed = _names(spec, classes)
     score, nms_above, cap = share(spec, "score", 0.01), spec.take("nms", 0.65), spec.take("max", 300)
     targets = spec.take("targets", "hard", choices=("hard", "iou"))
     where = Where.take(spec)
@@ -157,7 +153,24 @@ def load_yolox(spec: Spec) -> YoloxDetector:
             "depthwise": shape.depthwise,
         },
     )
+    found.assumed = assumed
     return where.put(found, size)
+
+
+def _names(spec: Spec, classes: int) -> tuple[tuple[str, ...], str | None]:
+    """The names of the checkpoint's classes, and a sentence where they are those of the data, which it does not say."""
+    named = spec.take("names", "coco" if classes == len(COCO) else "")
+    if named:
+        names = read_names(named, spec.text)
+        if len(names) != classes:
+            raise BadSpec(f"{spec.text!r}: names={named} has {len(names)} names, the checkpoint has {classes} classes.")
+        return names, None
+    if spec.known_names is not None and len(spec.known_names) == classes:
+        return spec.known_names, None
+    names, _ = spec.data_names() if spec.data_names is not None else ((), "")
+    if len(names) != classes:
+        raise BadSpec(f"{spec.text!r}: the checkpoint has {classes} classes, so their names are needed: names=FILE.")
+    return names, f"assumed that the checkpoint's {classes} classes are those of the data, in its order."
 
 
 def shape_of(weights: Mapping[str, Tensor], where: object) -> tuple[Shape, int]:

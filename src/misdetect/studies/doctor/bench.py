@@ -98,7 +98,7 @@ class Bench:
         if options not in self._variants:
             if self.spec is None:
                 raise DetectorFailed("a detector without a spec has no options to turn.")
-            self._variants[options] = load_detector(rewired(self.spec, options))
+            self._variants[options] = load_detector(rewired(self.spec, options), self.names)
         return self._variants[options]
 
     def loads(self, options: Options) -> bool:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from misdetect.api.run import Place, Run, open_run
-from misdetect.api.studies import DataLike, DetectorLike, known_names, study, with_keywords
+from misdetect.api.studies import DataLike, DetectorLike, load_again, looked_at, saying_assumed, study, with_keywords
 from misdetect.data import load_data
 from misdetect.data.dataset import Dataset
-from misdetect.detectors import load_detector
 from misdetect.engine import Progress
 from misdetect.kept.mirror import address_of, local_path
 from misdetect.nouns.protocols import Detector, level
@@ -107,7 +106,8 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
     place = Place(how.out)
     out = place.path
     # an endpoint's own limits hold for all studies together, so they share one count
-    model = load_detector(detector, known_names(detector, out / "detect"), counted=budget_file(out))
+    shown = looked_at(data, how.limit)
+    model = load_again(detector, out / "detect", data=shown, counted=budget_file(out))
     source = data if isinstance(data, str) else load_data(data, model.names)
     opened = load_data(source).limit(how.limit)
     if not len(opened):
@@ -123,6 +123,9 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
             (out / PLAN).unlink()
             out.rmdir()
         raise
+    first = next(iter(patient.runs.values()))
+    if model is not detector and first.outcome is not None:
+        first.outcome = saying_assumed(first.outcome, model)
     document = _document(patient, plan)
     write_checkup(out, document)
     checkup_page(patient.runs, document, out / REPORT, how.pictures)
