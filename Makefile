@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ALL := $(VENV)/.all
+DOCS := $(VENV)/.docs
 CODE := src tests benchmarks examples tools
 # One thread per process: results do not depend on the number of cores, and processes scale better than threads.
 export OMP_NUM_THREADS ?= 1
 # Hundreds of tests start processes of their own: without bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences dist clean
+.PHONY: checkup test quick quick-lint quick-tests suite test-all test-cpus lint bench papers lock locked licences docs dist clean
 
 checkup: $(READY)
 	$(BIN)/misdetect checkup --out checkup
@@ -80,6 +81,17 @@ locked:
 lock: $(READY)
 	$(BIN)/python tools/lock.py
 
+# The site, into site/. A dead link or anchor ends it.
+docs: $(DOCS)
+	$(BIN)/python tools/reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Of its own, without torch and what else only tests need.
+$(DOCS): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS)
+
 licences: $(READY)
 	$(BIN)/python tools/licences.py > docs/licences.md
 
@@ -96,4 +108,4 @@ dist:
 	cd build/clean && env -u PYTHONPATH bin/misdetect $(TRIED) --out tried
 
 clean:
-	rm -rf $(VENV) build dist checkup .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist checkup site .pytest_cache .mypy_cache .ruff_cache

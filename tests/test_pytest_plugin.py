@@ -1,7 +1,6 @@
 """The pytest plugin in a pytest of its own: fixtures, where they are named, what is refused; the example project."""
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -129,6 +128,6 @@ def test_the_example_fails_with_a_detector_that_hallucinates(tmp_path):
 
 def test_what_the_example_asks_in_its_workflow_can_be_read():
     steps = yaml.safe_load((EXAMPLE / ".github/workflows/detector.yml").read_text())["jobs"]["detector"]["steps"]
-    command = next(shlex.split(step["run"]) for step in steps if "misdetect checkup" in step.get("run", ""))
-    gates = [command[i + 1] for i, word in enumerate(command) if word == "--fail-if"]
-    assert len(parsed(gates)) == 3
+    asked = next(step["with"] for step in steps if "misdetect@" in step.get("uses", ""))
+    assert len(parsed(asked["fail-if"].splitlines())) == 3
+    assert set(asked) <= set(yaml.safe_load((ROOT / "action.yml").read_text())["inputs"])

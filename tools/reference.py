@@ -1,5 +1,5 @@
 """Write what the code says itself into docs/: the lists of options in the pages that have one, out of the settings of
-the studies, and words.md, out of the glossary.
+the studies, verbs.md, out of the command line, and words.md, out of the glossary.
 
 A page ``docs/NAME.md`` of a study or a suite has its list between ``<!-- options -->`` and ``<!-- /options -->``.
 ``python tools/reference.py`` writes them; a test holds that they are what the settings say.
@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from misdetect.cli import VERBS
 from misdetect.nouns.settings import Setting, Settings, settings_of
 from misdetect.said.glossary import COLUMNS, KEYS, SETTINGS, SINCE, VALUES, WORDS
+from misdetect.studies.contract import GROUPS
 from misdetect.studies.kinds import kinds
 from misdetect.suites.checkup.settings import CheckupSettings
 from misdetect.suites.harden.settings import HardenSettings
@@ -59,8 +61,23 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def verbs() -> str:
+    """The page of all verbs, by the question that they answer, as ``misdetect`` alone prints them."""
+    lines = ["# Every verb", "", "Made from the command line itself; `misdetect VERB --help` says more.", ""]
+    for group, title in GROUPS.items():
+        lines += [f"## {title}", "", "| verb | what it does | for example |", "|---|---|---|"]
+        for verb in VERBS.values():
+            if verb.group == group:
+                name = f"[{verb.name}]({verb.name}.md)" if (DOCS / f"{verb.name}.md").exists() else verb.name
+                example = f"`misdetect {verb.name} {verb.example}`".strip() if verb.example else ""
+                lines.append(f"| {name} | {_cell(verb.help)} | {_cell(example)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def written() -> Iterator[tuple[Path, str]]:
     """Every page, and what should stand in it."""
+    yield DOCS / "verbs.md", verbs()
     for path, settings in pages().items():
         yield path, _BLOCK.sub(lambda found, own=settings: found[1] + listed(own) + found[2], path.read_text("utf-8"))
     yield DOCS / "words.md", words()

@@ -1,4 +1,4 @@
-"""The notebook of the examples runs, and what its cells show says what it should."""
+"""The notebooks of the examples run, and what their cells show says what it should."""
 
 import ast
 import json
@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
-def cells() -> list[str]:
-    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
+def code(notebook: Path) -> list[dict]:
+    found = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in found if cell["cell_type"] == "code"]
 
 
 def show(source: str, names: dict) -> object:
@@ -22,23 +23,46 @@ def show(source: str, names: dict) -> object:
     return None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
+def shown(name: str) -> tuple[list[object], dict]:
+    """What the cells of a notebook show, and the names that they leave."""
+    names: dict = {"__name__": "notebook"}
+    return [show("".join(cell["source"]), names) for cell in code(EXAMPLES / name)], names
+
+
 @pytest.mark.heavy
-def test_the_notebook_runs():
-    names: dict = {}
-    shown = [show(source, names) for source in cells()]
-    assert len(shown) == 8
-    explained, found, classes, figure, compared, fuzzed, ledger, own = shown
+def test_a_first_look():
+    (explained, found, classes, figure, compared, fuzzed, ledger), _ = shown("first_look.ipynb")
     assert found[0] == explained.document["mechanisms"]
     assert classes["miss_rate"].max() <= 1
     assert len(classes) == 12
     assert min(figure.size) > 200
     assert "miss_rate" in repr(compared)
     assert set(ledger["study"]) == {"explain", "fuzz"}
-    assert own.document["objects"] > 0
-    for thing in (explained, compared, fuzzed, own):
+    for thing in (explained, compared, fuzzed):
         assert thing._repr_html_().startswith("<")
 
 
-def test_cells_are_stored_without_results():
-    found = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
-    assert [cell["outputs"] for cell in found] == [[]] * 8
+@pytest.mark.heavy
+def test_a_torch_model_of_ones_own():
+    (_, checked, _, misses, inside), names = shown("own_torch_model.ipynb")
+    own = names["explained"].document
+    assert checked.document["findings"] == []
+    assert own["objects"] == inside.document["objects"] > 0
+    assert own["missed"] == inside.document["missed"], "the module is the network that stands for it"
+    assert list(misses["misses"]) == sorted(misses["misses"], reverse=True)
+
+
+@pytest.mark.heavy
+def test_a_gate_in_pytest():
+    _, names = shown("gate_in_pytest.ipynb")
+    (passed, said), (failed, why) = names["passed"], names["failed"]
+    assert passed == 0, said
+    assert "2 passed" in said
+    assert failed == 1
+    assert "miss_rate" in why
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_cells_are_stored_without_results(notebook):
+    assert [cell["outputs"] for cell in code(notebook)] == [[]] * len(code(notebook))
+    assert all(cell["execution_count"] is None for cell in code(notebook))
