@@ -19,5 +19,4 @@ def behind(finding: Document, document: Document) -> Behind:
         {"study": ["scan"], "harm": ["harmful"], "flicker": [False], "control": [False]},
         chart,
         sure=f"{document['positions']:,} positions, each also with a control",
-        gain=f"{harm['difference']:.1f} points of the positions",
     )
