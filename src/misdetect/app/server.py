@@ -29,6 +29,7 @@ from misdetect.app.store import FACETS, Edition, Store
 from misdetect.app.wanted import Wanted
 from misdetect.said.errors import BadData, BadSpec, MisdetectError
 from misdetect.said.printable import printable
+from misdetect.studies.kinds import kind_of
 from misdetect.studies.notes import Note, append_note, checked, notes_file, read_notes
 
 _KINDS = {".js": "text/javascript", ".css": "text/css"}
@@ -154,7 +155,8 @@ class App:
             each = self._by_name[row["run"]]
             note = self._said(each).get(row["key"], Note())
             row["tags"], row["note"] = list(note.tags), note.note
-            asked = self._shelf.beside(each, "detect") if each.study == "score" else None
+            read = kind_of(each.study).reads
+            asked = self._shelf.beside(each, read) if read is not None else None
             if asked is not None:  # scores are computed from detections: what is asked again is the image
                 row["replay"] = row["replay"].replace(each.name, asked.name, 1)
         described = self._pictures.describe(rows, self._by_name)

@@ -182,14 +182,13 @@ class Pace:
 class InCheckup:
     """What a checkup does with a study. ``order``: those that explain others first. ``settings(examined)`` are the
     settings that it is run with, a sentence why it is not run, or ``None`` where that need not be said.
-    ``plan(pace)``: how much it may ask. ``required``: without it nothing can be checked. ``subject(examined)`` is what
-    is studied in place of the detector, a run of another study. ``more(run)`` is added to its document."""
+    ``plan(pace)``: how much it may ask. ``required``: without it nothing can be checked. ``more(run)`` is added to its
+    document."""
 
     order: int
     settings: Callable[[Examined], Mapping[str, Any] | str | None]
     plan: Callable[[Pace], int] | None = None
     required: bool = False
-    subject: Callable[[Examined], Any] | None = None
     more: Callable[[Run], Document] | None = None
 
 
@@ -384,6 +383,7 @@ class Kind:
         headlines: Sequence[str] = (),
         by_document: bool = False,
         open_names: bool = False,
+        reads: str | None = None,
         **parts: Any,
     ) -> None:
         self.name, self.room, self.help, self.group, self.title = name, room, help, group, title
@@ -393,6 +393,8 @@ class Kind:
         self.by_document = by_document
         self.open_names = open_names
         """Whether it can do without knowing a detector's classes beforehand."""
+        self.reads = reads
+        """The study whose runs it is about, where it asks no detector itself."""
         self.registered: Registered | None = None
         """What registers it, once it is found there."""
         if unknown := parts.keys() - known_parts().keys():

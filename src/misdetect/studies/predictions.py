@@ -15,6 +15,7 @@ from misdetect.engine.store import Run
 from misdetect.nouns.picture import digest
 from misdetect.said.errors import BadData, BadSpec
 from misdetect.studies.coco_results import coco_results
+from misdetect.studies.kinds import kind_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Predictions:
     @classmethod
     def _of_run(cls, run: Run, data: Dataset) -> "Predictions":
         """What ``detect`` would write into a results file. They are called by the detector that made them."""
-        if run.study != "detect":
+        if not kind_of(run.study).has("results"):
             raise BadData(f"{run.address} is a run of {run.study}; score takes one of detect.")
         if not run.finished:
             raise BadData(f"{run.address} is not finished: {len(run.done())} of {run.cases} images are done.")

@@ -23,6 +23,7 @@ SCORE = Kind(
     subjects=(PREDICTIONS, TRUTH),
     headlines=("AP", "AP50"),
     by_document=True,
+    reads="detect",
     settings="settings:ScoreSettings",
     run="study:run",
 )

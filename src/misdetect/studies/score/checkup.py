@@ -8,12 +8,11 @@ from misdetect.studies.score.costs import tide_intervals
 
 
 def _settings(examined: Examined) -> dict[str, Any] | None:
-    found = examined.runs.get("detect")
-    return {} if examined.annotated and found is not None and found.document["finished"] else None
+    return {} if examined.annotated else None
 
 
 def _more(run: Run) -> Document:
     return {"intervals": {"tide": tide_intervals(run)}}
 
 
-CHECKUP = InCheckup(30, _settings, subject=lambda examined: examined.runs["detect"], more=_more)
+CHECKUP = InCheckup(30, _settings, more=_more)

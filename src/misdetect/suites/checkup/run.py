@@ -109,7 +109,8 @@ def _checkup(detector: DetectorLike, data: DataLike, how: CheckupSettings) -> Ch
     out = place.path
     # an endpoint's own limits hold for all studies together, so they share one count
     shown = looked_at(data, how.limit)
-    model = load_again(detector, out / "detect", data=shown, counted=budget_file(out))
+    needed = next((kind.name for kind in in_checkup() if kind.checkup is not None and kind.checkup.required), "")
+    model = load_again(detector, out / needed, data=shown, counted=budget_file(out))
     source = data if isinstance(data, str) else load_data(data, model.names)
     opened = load_data(source).limit(how.limit)
     if not len(opened):
@@ -143,10 +144,11 @@ def _studies(patient: _Patient, plan: Mapping[str, int]) -> None:
         how = kind.checkup
         assert how is not None
         settings = how.settings(examined)
+        read = patient.runs.get(kind.reads) if kind.reads is not None else None
         if isinstance(settings, str):
             patient.skip(kind.name, settings)
-        elif settings is not None:
-            patient.ask(kind, how, None if how.subject is None else how.subject(examined), settings)
+        elif settings is not None and (kind.reads is None or (read is not None and read.document["finished"])):
+            patient.ask(kind, how, read, settings)
 
 
 def _document(patient: _Patient, plan: Mapping[str, int]) -> Document:
