@@ -104,6 +104,7 @@ def runner(tmp_path):
     return Runner(tmp_path)
 
 
+@pytest.mark.heavy
 def test_what_passes_leaves_a_report_and_one_comment(runner):
     assert runner.all(**{"fail-if": "miss_rate > 0.9\n\n  failed > 0\n"})[0] == 0
     out = runner.folder / "misdetect-out"
@@ -128,6 +129,7 @@ def test_a_gate_that_fails_is_marked_and_the_comment_is_updated(runner):
     assert len(json.loads(runner.comments.read_text())) == 2
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_judged_is_no_pass(runner):
     code, said = runner.all(**{"fail-if": "mis_rate > 0.9"})
     assert code == 2
@@ -135,6 +137,7 @@ def test_what_cannot_be_judged_is_no_pass(runner):
     assert "could not be judged" in (runner.folder / "misdetect-out.md").read_text()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("field", ["detector", "data", "options", "fail-if", "name"])
 def test_nothing_in_an_input_is_run(runner, field):
     evil = '$(touch hacked)`touch hacked`"; touch hacked; "~~~~'
