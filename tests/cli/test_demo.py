@@ -53,6 +53,21 @@ def test_detector_and_data_are_the_first_words_and_how_the_data_was_taken_is_sai
     assert "was read" not in options[2]
 
 
+def test_words_that_changed_places_are_told(run, photos, tmp_path):
+    (tmp_path / "best.onnx").touch()
+    code, _, said = run("explain", photos, tmp_path / "best.onnx")
+    assert code == 2
+    assert f"'{tmp_path}/best.onnx' is a detector, and stands where the data should: DETECTOR DATA." in said
+
+
+def test_a_checkup_is_kept_unless_another_folder_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said, _ = run("checkup", "glassbox:none,data=rooms:val,count=2", "rooms:val,count=2", "--minutes", "0.1")
+    assert code == 0
+    assert "Report: checkup/report.html" in said
+    assert (tmp_path / "checkup" / "report.html").is_file()
+
+
 def test_one_word_too_few_and_one_too_many_are_told(run, photos):
     assert run("detect", "zoo:yolox")[0] == 2
     code, _, said = run("detect", "zoo:yolox", str(photos), "more", "--out", "x")

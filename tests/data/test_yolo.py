@@ -82,6 +82,11 @@ def test_path_may_be_absolute_and_elsewhere(data: Path, tmp_path_factory: pytest
     assert len(load_data(spec(elsewhere, path=str(data)))[1].truth) == 2
 
 
+def test_a_path_that_is_not_here_is_told(data: Path) -> None:
+    told = [each.kind for each in load_data(spec(data, path="/nowhere/at/all")).warnings]
+    assert ("no-such-path" in told, "no-such-path" in [e.kind for e in load_data(spec(data)).warnings]) == (True, False)
+
+
 def test_labels_lie_beside_images_where_no_folder_is_called_images(tmp_path: Path) -> None:
     photo(tmp_path / "photos" / "a.png")
     (tmp_path / "photos" / "a.txt").write_text("0 .5 .5 1 1")

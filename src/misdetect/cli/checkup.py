@@ -1,6 +1,7 @@
 """``misdetect checkup``: every study that the detector and the data allow, and one report: the main job."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from misdetect.studies.kinds import kind_of
 from misdetect.suites.checkup import CheckupSettings
 from misdetect.suites.checkup import checkup as run
 
-_DETECTOR, _DATA = "zoo:yolox", "rooms:val"
+_DETECTOR, _DATA, _OUT = "zoo:yolox", "rooms:val", "checkup"
 _TOP = 5
 
 
@@ -40,6 +41,8 @@ def show(console: Console, document: Document) -> None:
     for number, each in enumerate(document["findings"][:_TOP], start=1):
         console.print(Text(f"\n{number}. {each['sentence']}"))
         console.print(Text(f"   {each['advice']}", style="dim"))
+    if len(document["findings"]) > _TOP:
+        console.print(Text(f"\n{len(document['findings']) - _TOP} more of less weight are in the report."))
     table = plain_table("Study by study", "study", "what was found", wrapped=("what was found",))
     for name, found in document["studies"].items():
         table.add_row(name, Text(_first(name, found)))
@@ -63,7 +66,7 @@ checkup = signed(
     [
         subject(DETECTOR, default=_DETECTOR),
         subject(DATA, default=_DATA),
-        *options(CheckupSettings),
+        *options(CheckupSettings, out=Path(_OUT)),  # or the report would go as it is named
         *gate_options(),
     ],
 )

@@ -14,6 +14,7 @@ from cyclopts import Group, Parameter, Token
 
 from misdetect.cli.shell import shell_options, tell, whole_number
 from misdetect.nouns.settings import Setting, Settings, settings_of
+from misdetect.said.errors import BadSpec
 from misdetect.studies.contract import Subject
 
 
@@ -28,8 +29,14 @@ def subject(about: Subject, **default: Any) -> inspect.Parameter:
 def _recognised(kind: Any, tokens: Sequence[Token]) -> str:
     """The data spec that is meant, also by the name of a file alone; how that was taken is said."""
     from misdetect.data.recognise import recognised  # which reads data, and no help wants that
+    from misdetect.detectors.catalogue import recognised as detector_of
 
-    spec, how = recognised(tokens[0].value)
+    try:
+        spec, how = recognised(tokens[0].value)
+    except BadSpec as error:
+        if detector_of(tokens[0].value) is None:
+            raise
+        raise BadSpec(f"{tokens[0].value!r} is a detector, and stands where the data should: DETECTOR DATA.") from error
     if how is not None:
         tell(f"note: {how}")
     return spec

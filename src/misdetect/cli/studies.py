@@ -76,7 +76,7 @@ def verb(kind: Kind) -> Callable[..., int]:
             found = study(kind.name)(*about, progress=progress, **values(kind.settings, given))
         if kind.results is not None:
             return _finish_results(kind, found, out, json, gates)
-        return _finish(found, json, shown(kind), gates, given.get("pictures", 0))
+        return _finish(found, json, shown(kind), gates, given.get("pictures", 0) if out is not None else 0)
 
     own = options(kind.settings)
     if kind.results is not None:

@@ -37,6 +37,9 @@ def load_yolo(spec: Spec) -> Dataset:
     file_names = [file.relative_to(root).as_posix() for file in files]
     sizes = np.zeros((len(files), 2), dtype=np.int64)
     boxes, keep, odd = checked(lines.raw, lines.image, sizes, lines.where, form="cxcywh", relative=True)
+    if (named := settings.get("path")) is not None and not (path.parent / named).is_dir():
+        said = f"{path}: its 'path' {named!r:.80} is no folder here; its own folder is taken"
+        odd.append(Warned("no-such-path", 1, said))
     bare = [label for label, text in zip(labels, texts, strict=True) if text is None]
     if bare:
         odd.append(Warned("no-label-file", len(bare), f"{bare[0]}: taken to mean that nothing is in the image"))

@@ -17,23 +17,28 @@ from misdetect.studies.looked import evidence_of
 
 Failure = dict[str, Any]
 """A row of the ledger, with ``times``: how often it happened, and ``scene``: the picture that shows it."""
-_DISTINCT = """
-    SELECT *, {scene} AS scene, count(*) OVER same AS times FROM ledger
-    WHERE control IS NOT TRUE AND condition = '{condition}' AND outcome IN ('missed', 'renamed', 'moved', 'extra')
+_OUTCOMES = ("missed", "renamed", "moved", "extra")
+_LOSS = "abs(coalesce(score_before, 0) - coalesce(score, 0)) DESC"
+_DISTINCT = f"""
+    SELECT *, {{scene}} AS scene, count(*) OVER same AS times FROM ledger
+    WHERE control IS NOT TRUE AND condition = '{{condition}}' AND outcome IN {_OUTCOMES}
     AND x0 IS NOT NULL AND flicker IS NOT TRUE AND attributable IS NOT FALSE
-    AND (harm = 'harmful' OR (harm = 'unknown' AND attributable)) AND {first}
+    AND (harm = 'harmful' OR (harm = 'unknown' AND attributable)) AND {{first}}
     WINDOW same AS (
         PARTITION BY image, outcome, became, label, object, CASE WHEN object IS NULL THEN [x0, y0, x1, y1] END)
-    QUALIFY row_number() OVER (same ORDER BY abs(coalesce(score_before, 0) - coalesce(score, 0)) DESC, "case") = 1
-    ORDER BY abs(coalesce(score_before, 0) - coalesce(score, 0)) DESC, image, object, outcome, x0, y0, x1, y1"""
+    QUALIFY row_number() OVER (same ORDER BY {_LOSS}, "case") = 1"""
+_IN_TURN = f"""
+    SELECT * FROM ({{}}) ORDER BY
+    row_number() OVER (PARTITION BY outcome ORDER BY {_LOSS}, image, object, x0, y0, x1, y1),
+    list_position({list(_OUTCOMES)}, outcome)"""
 
 
 def failures(run: Run) -> list[Failure]:
-    """The failures of ``run``, those that lose most of a score first."""
+    """The failures of ``run``: the worst of each outcome in turn, misses first. Worse is what loses more of a score."""
     evidence = evidence_of(run)
     first = "true" if evidence.first is None else evidence.first(run)
     asked = _DISTINCT.format(condition=evidence.condition, first=first, scene=evidence.scene)
-    rows: list[Failure] = query([run], asked).to_pylist()
+    rows: list[Failure] = query([run], _IN_TURN.format(asked)).to_pylist()
     return rows
 
 

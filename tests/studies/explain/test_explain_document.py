@@ -13,6 +13,7 @@ from score_oracles import pycocotools_evaluation
 
 import misdetect as md
 from misdetect.metrics.mechanisms import MECHANISMS
+from misdetect.studies.failures import failures
 
 LOC, REPORTED = 0.65, 0.5
 CONFIDENCE, SEED = 0.8, 7
@@ -319,6 +320,15 @@ def test_sentences_and_numbers_say_what_the_document_says(run):
     for name in run.names:
         assert said[f"shares.{name}"].value == shares[name]
         assert said[f"shares.{name}"].interval == document["intervals"]["shares"][name]
+
+
+def test_failures_come_in_turn_and_misses_first(run):
+    outcomes = [each["outcome"] for each in failures(run.api.directory)]
+    kinds = [kind for kind in ("missed", "renamed", "moved", "extra") if kind in outcomes]
+    assert kinds[0] == "missed"
+    assert len(kinds) > 1
+    assert outcomes[: len(kinds)] == kinds
+    assert outcomes[len(kinds) : 2 * len(kinds)] == kinds
 
 
 def test_a_run_stands_alone(run, tmp_path):

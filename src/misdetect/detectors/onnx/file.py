@@ -4,6 +4,7 @@ The file is untrusted: no custom operators are loaded, tensors beside it only fr
 """
 
 import mmap
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # what is looked at is told to nobody; read when it is imported
 import onnxruntime
 
 from misdetect.detectors.files import file_hash, file_of, first_line, kind_of_file
@@ -20,6 +23,7 @@ from misdetect.detectors.outputs import Array, plain_name
 from misdetect.nouns.spec import Spec
 from misdetect.said.errors import BadSpec, BadWeights, DetectorFailed
 
+onnxruntime.disable_telemetry_events()  # for whoever has imported it before
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
 _NUMBERS = DTYPES | {
     "tensor(double)": "float64",
