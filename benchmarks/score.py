@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from _measuring import Parser
 
+import misdetect as md
 from misdetect.data import load_data
 from misdetect.data.opened import Opened
 from misdetect.detectors.predictions import StoredPredictions, detection_columns, read_results
 from misdetect.metrics.ap import average_precision
 from misdetect.metrics.columns import truth_columns
-from misdetect.metrics.scoring import score
 from misdetect.metrics.tide import TideSettings, assign, costs
 from misdetect.studies.documents import document_of
 from misdetect.studies.predictions import Predictions
@@ -96,7 +96,7 @@ def ours(folder: Path, truth: dict[str, Any], results: list[dict[str, Any]]) -> 
     return {
         "ap": seconds(lambda: average_precision(flat, found)),
         "columns": seconds(lambda: truth_columns(data)),
-        "files_to_document": seconds(lambda: score(results_file, f"coco:{truth_file}")),
+        "files_to_document": seconds(lambda: md.score(results_file, f"coco:{truth_file}")),
         "read_and_match": seconds(lambda: study(truth_file, results_file).table),
         "run_to_document": seconds(lambda: document_of(run)),
         "tide": seconds(lambda: costs(assign(flat, found, settings), flat, found, settings)),

@@ -61,7 +61,7 @@ def make(folder: Path, rows: int) -> Path:
     large.close()
     # the small run's, since the intervals of so many images take minutes that say nothing of the server
     document = small.document | {"done": IMAGES * copies, "cases": IMAGES * copies, "failed": 0}
-    with patch("misdetect.studies.contract.document_of", return_value=document):
+    with patch("misdetect.studies.documents.document_of", return_value=document):
         keep_document(large)
     return folder / "large"
 
