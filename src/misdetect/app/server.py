@@ -55,7 +55,8 @@ class App:
         self._home: tuple[Edition, Home] | None = None
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._front = _front()
-        threading.Thread(target=self._prepare, name="misdetect-prepare", daemon=True).start()
+        # no daemon: an interpreter that ends while DuckDB works in one is aborted
+        threading.Thread(target=self._prepare, name="misdetect-prepare").start()
 
     def _prepare(self) -> None:
         """What the first page needs, before somebody waits for it."""
