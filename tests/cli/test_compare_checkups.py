@@ -108,6 +108,7 @@ def test_a_person_reads_findings_and_studies(run, folders, tmp_path):
         assert words in page
 
 
+@pytest.mark.heavy
 def test_names_from_elsewhere_only_become_text(copies, tmp_path):
     change(copies / "sound", lambda d: d["detector"].update(spec="<img src=x onerror=alert(1)>"))
     change(copies / "faulty", lambda d: d["findings"][0].update(sentence="<script>alert(1)</script>"))
@@ -118,6 +119,7 @@ def test_names_from_elsewhere_only_become_text(copies, tmp_path):
     assert "<img" not in found._repr_html_()
 
 
+@pytest.mark.heavy
 def test_gates_are_judged_study_by_study(run, folders, compared):
     both = [folders / "sound", folders / "faulty"]
     for gate, failed in (

@@ -36,6 +36,7 @@ def campaign(monkeypatch, tmp_path, pool):
     return run
 
 
+@pytest.mark.heavy
 def test_the_plan_does_not_depend_on_the_number_of_workers(campaign):
     alone, _ = campaign(None, 200)
     assert {row["phase"] for row in alone} == {"clean", "insertion", "relocation", "shrinking"}
