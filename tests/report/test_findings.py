@@ -302,3 +302,12 @@ def test_errors_by_type_name_their_classes_and_photos():
     }
     (found,) = findings({"score": document})
     assert "annotations of dog and cat are missing, first in 7.jpg" in found["advice"]
+
+
+def test_what_cannot_be_seen_from_outside_is_said_and_how_to_open_it():
+    (found,) = findings({"explain": typical("unknown", COUCHES)})
+    assert found["sentence"].startswith(
+        "10.0 % (9 to 11) of the objects are missed because of something that boxes alone"
+    )
+    assert "'onnx-torch'" in found["advice"]
+    assert found["kind"] == "unknown"

@@ -5,6 +5,7 @@ from typing import Any
 
 from misdetect.studies.advice import LEAST, MECHANISMS, listed, most, pair, percent
 from misdetect.studies.contract import Document, Finding
+from misdetect.studies.explain.outside import UNKNOWN
 
 _DISCARDED = {
     "suppressed": (
@@ -28,6 +29,11 @@ _DISCARDED = {
 SIZES = {"small": "below 32 px", "medium": "of 32 to 96 px", "large": "above 96 px"}
 """COCO's sizes, by the side of a square."""
 
+_UNSEEN = (
+    "of something that boxes alone do not tell",
+    "Open the detector, and this names the step that loses them: a torch model opens as it is, an ONNX file with the "
+    "extra 'onnx-torch'.",
+)
 _WORDS = {
     "size": "objects {}",
     "crowding": "objects with {}",
@@ -37,6 +43,7 @@ _WORDS = {
     "brightness": "objects of {} brightness",
 }
 """How the slices of each attribute but the class are called."""
+_PLAIN = {"clear": "not covered", "whole": "not cut by the border"}
 
 
 def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[Finding]:
@@ -44,7 +51,7 @@ def findings(document: Document, documents: Mapping[str, Document]) -> Iterator[
     if not document["objects"]:
         return
     rates = document["intervals"]["rates"]
-    for name, (why, advice) in MECHANISMS.items():
+    for name, (why, advice) in {**MECHANISMS, UNKNOWN: _UNSEEN}.items():
         count, ends = document["mechanisms"].get(name, 0), rates.get(name)
         share = count / document["objects"]
         if share >= LEAST and ends is not None and ends[0] > 0:
@@ -109,6 +116,7 @@ def _where(document: Document, mechanism: str) -> str:
     for each in document["slices"]:
         if each["mechanism"] == mechanism and each["certain"]:
             rate, outside = 100 * each["rate"], 100 * each["rate_outside"]
-            what = _WORDS.get(each["attribute"], "{}").format(SIZES.get(each["value"], each["value"]))
+            value = SIZES.get(each["value"], _PLAIN.get(each["value"], each["value"]))
+            what = _WORDS.get(each["attribute"], "{}").format(value)
             return f" Hit hardest: {what} ({rate:.0f} % against {outside:.0f} % of the others)."
     return ""
